@@ -1,0 +1,70 @@
+//! The metrics that a replica exports: each one's name, help, unit and kind, and nowhere else.
+
+use crate::def::{Def, Kind, Unit};
+
+/// Requests that have been parked for a latch longer than the threshold.
+pub const REQUESTS_SLOW_LATCH: Def = Def {
+    name: "requests.slow.latch",
+    help: "Requests that have been waiting for a latch longer than the threshold",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// Requests whose proposal has been under way longer than the threshold.
+pub const REQUESTS_SLOW_RAFT: Def = Def {
+    name: "requests.slow.raft",
+    help: "Requests whose proposal has been under way longer than the threshold",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// How long requests waited for latches; those that did not wait are left out.
+pub const LATCH_WAIT: Def = Def {
+    name: "latch.wait",
+    help: "How long requests waited for latches, those that did not wait left out",
+    unit: Unit::Seconds,
+    kind: Kind::Histogram,
+};
+
+/// Requests by outcome.
+pub const REQUESTS: Def = Def {
+    name: "requests",
+    help: "Requests that ended, by outcome",
+    unit: Unit::Count,
+    kind: Kind::Counter,
+};
+
+/// How long requests took, from being received to the response.
+pub const REQUESTS_DURATION: Def = Def {
+    name: "requests.duration",
+    help: "How long requests took from being received to the response",
+    unit: Unit::Seconds,
+    kind: Kind::Histogram,
+};
+
+/// Proposals made.
+pub const PROPOSALS: Def = Def {
+    name: "proposals",
+    help: "Proposals made",
+    unit: Unit::Count,
+    kind: Kind::Counter,
+};
+
+/// Proposals whose fate is not known yet.
+pub const PROPOSALS_PENDING: Def = Def {
+    name: "proposals.pending",
+    help: "Proposals made and neither applied nor failed yet",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// All of them.
+pub const ALL: [Def; 7] = [
+    REQUESTS_SLOW_LATCH,
+    REQUESTS_SLOW_RAFT,
+    LATCH_WAIT,
+    REQUESTS,
+    REQUESTS_DURATION,
+    PROPOSALS,
+    PROPOSALS_PENDING,
+];
