@@ -1,2 +1,3 @@
-//! Under construction.
+//! The binary behind `cargo xtask bench`.
+
 fn main() {}
