@@ -1,1 +1,25 @@
-//! Under construction.
+//! Key spans, timestamps, and the declarations of what a request will touch.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod access;
+mod conflict;
+mod declaration;
+mod declared;
+mod end;
+mod engine;
+mod span;
+mod span_set;
+mod timestamp;
+mod undeclared;
+
+pub use access::{Access, Scope};
+pub use conflict::conflicts;
+pub use declaration::Declaration;
+pub use declared::{Declared, DeclaredCursor, DeclaredError};
+pub use end::End;
+pub use engine::{Cursor, Reader, Writer};
+pub use span::{EmptySpan, Key, Span};
+pub use span_set::SpanSet;
+pub use timestamp::Timestamp;
+pub use undeclared::{Place, UndeclaredAccess};
