@@ -2,4 +2,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod name;
+pub mod workload;
+
+pub mod published;
+pub mod suite;
+
+pub mod metric;
+pub mod sample;
 pub mod stats;
