@@ -1,1 +1,20 @@
-//! Under construction.
+//! An ordered map of intervals with overlap queries and O(1) snapshots.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod end;
+mod interval;
+mod iter;
+mod map;
+mod node;
+mod overlapping;
+mod peaks;
+
+pub use end::End;
+pub use interval::{EmptyInterval, Interval};
+pub use iter::{IntoIter, Iter, Range};
+pub use map::IntervalMap;
+pub use overlapping::Overlapping;
+
+#[cfg(test)]
+mod tests;

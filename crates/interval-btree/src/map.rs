@@ -1,0 +1,334 @@
+//! The map itself.
+
+mod build;
+mod traits;
+mod verify;
+
+use std::cmp::Ordering;
+use std::ops::{Bound, RangeBounds};
+
+use crate::Interval;
+use crate::iter::{Cursor, Iter, Range};
+use crate::node::{Branch, Entry, Leaf, MAX_HEIGHT, Node};
+use crate::overlapping::Overlapping;
+
+/// An ordered map of intervals.
+pub struct IntervalMap<K, V, const B: usize = 32> {
+    /// Absent until the first insertion; an empty leaf after the last removal.
+    root: Option<Node<K, V, B>>,
+    len: usize,
+}
+
+impl<K, V> IntervalMap<K, V> {
+    /// An empty map with the default fan-out. Allocates nothing.
+    ///
+    /// With another fan-out, say [`IntervalMap::<K, V, B>::default()`](Default::default).
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl<K, V, const B: usize> IntervalMap<K, V, B> {
+    const EMPTY: Self = {
+        assert!(
+            B >= 3,
+            "below a fan-out of 3, a tree cannot be kept balanced"
+        );
+        assert!(B <= 256, "the greatest fan-out is 256");
+        IntervalMap { root: None, len: 0 }
+    };
+
+    /// The number of entries. O(1).
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no entries. O(1).
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Removes all entries. O(1), apart from dropping what no snapshot shares.
+    pub fn clear(&mut self) {
+        *self = Self::EMPTY;
+    }
+
+    /// The first entry. O(log n), without comparisons.
+    #[must_use]
+    pub fn first(&self) -> Option<(&Interval<K>, &V)> {
+        Some(Cursor::first(self.tree()?).entry())
+    }
+
+    /// The last entry: the one that starts last, not the one that ends last. O(log n), without
+    /// comparisons.
+    #[must_use]
+    pub fn last(&self) -> Option<(&Interval<K>, &V)> {
+        Some(Cursor::last(self.tree()?).entry())
+    }
+
+    /// All entries in order, from either end. O(log n), then O(1) a step on average.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_, K, V, B> {
+        Iter::new(self.tree(), self.len)
+    }
+
+    /// The root, if there are any entries.
+    pub(crate) fn tree(&self) -> Option<&Node<K, V, B>> {
+        self.root.as_ref().filter(|_| self.len > 0)
+    }
+}
+
+/// Look-ups.
+impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
+    /// The stored value that is equal to `value` in the order of values, at exactly this interval.
+    /// O(log n).
+    pub fn get(&self, interval: &Interval<K>, value: &V) -> Option<&V> {
+        let (leaf, at) = locate(self.tree()?, &mut [0; MAX_HEIGHT], interval, value);
+        at.ok().map(|at| &leaf.entries[at].1)
+    }
+
+    /// Whether there is such an entry. O(log n).
+    pub fn contains(&self, interval: &Interval<K>, value: &V) -> bool {
+        self.get(interval, value).is_some()
+    }
+
+    /// The entries at this one or after it, in order, from either end. O(log n) to begin.
+    pub fn iter_from(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
+        self.seek(by_start(interval), |entry| {
+            by_entry(entry, interval, value).then(Ordering::Greater)
+        })
+    }
+
+    /// The entries after this one, which need not be there, in order, from either end. O(log n) to begin.
+    pub fn iter_after(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
+        self.seek(by_start(interval), |entry| {
+            by_entry(entry, interval, value).then(Ordering::Less)
+        })
+    }
+
+    /// The entries before this one, which need not be there, in order, from either end: the
+    /// nearest is the last. O(log n) to begin.
+    pub fn iter_before(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
+        self.seek_back(by_start(interval), |entry| {
+            by_entry(entry, interval, value).then(Ordering::Greater)
+        })
+    }
+
+    /// The entries before this one, and this one if it is there, in order, from either end: the
+    /// nearest is the last. O(log n) to begin.
+    pub fn iter_through(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
+        self.seek_back(by_start(interval), |entry| {
+            by_entry(entry, interval, value).then(Ordering::Less)
+        })
+    }
+
+    /// The same as [`overlapping`](Self::overlapping), continued strictly after an entry, which may be gone by
+    /// now.
+    pub fn overlapping_after<'t, 'q>(
+        &'t self,
+        query: &'q Interval<K>,
+        (interval, value): (&Interval<K>, &V),
+    ) -> Overlapping<'t, 'q, K, V, B> {
+        let Some(root) = self.tree() else {
+            return Overlapping::new(None, query);
+        };
+        let mut path = [0; MAX_HEIGHT];
+        let (leaf, at) = locate(root, &mut path, interval, value);
+        let at = at.map_or_else(|at| at, |at| at + 1);
+        Overlapping::at(
+            Cursor {
+                root,
+                path,
+                leaf,
+                at,
+            },
+            query,
+        )
+    }
+}
+
+/// Overlap queries and seeks by key.
+impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
+    /// The first entry, in order, that overlaps `query`. O(log n), down one path.
+    pub fn first_overlap(&self, query: &Interval<K>) -> Option<(&Interval<K>, &V)> {
+        let mut node = self.tree()?;
+        loop {
+            match node {
+                Node::Branch(branch) => {
+                    node = &branch.children[branch.first_past(0, query.start())?];
+                }
+                Node::Leaf(leaf) => {
+                    let (interval, value) = &leaf.entries[leaf.first_past(query.start())?];
+                    return query.reaches(interval.start()).then_some((interval, value));
+                }
+            }
+        }
+    }
+
+    /// Whether any entry overlaps `query`. O(log n).
+    pub fn overlaps(&self, query: &Interval<K>) -> bool {
+        self.first_overlap(query).is_some()
+    }
+
+    /// The entries that overlap `query`, in order.
+    pub fn overlapping<'t, 'q>(&'t self, query: &'q Interval<K>) -> Overlapping<'t, 'q, K, V, B> {
+        Overlapping::new(self.tree(), query)
+    }
+
+    /// The entries whose *start* lies in a range of keys, in order, from either end. O(log n) to
+    /// begin.
+    pub fn starting_in<R: RangeBounds<K>>(&self, starts: R) -> Range<'_, K, V, B> {
+        let from = match starts.start_bound() {
+            Bound::Unbounded => self.iter().range,
+            Bound::Included(key) => self.seek_start(key, Ordering::Greater),
+            Bound::Excluded(key) => self.seek_start(key, Ordering::Less),
+        };
+        let to = match starts.end_bound() {
+            Bound::Unbounded => self.iter().range,
+            Bound::Included(key) => self.seek_start_back(key, Ordering::Less),
+            Bound::Excluded(key) => self.seek_start_back(key, Ordering::Greater),
+        };
+        from.intersection(to)
+    }
+
+    fn seek_start(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B> {
+        self.seek(
+            |start| start.cmp(key),
+            |entry| entry.0.start().cmp(key).then(ties),
+        )
+    }
+
+    fn seek_start_back(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B> {
+        self.seek_back(
+            |start| start.cmp(key),
+            |entry| entry.0.start().cmp(key).then(ties),
+        )
+    }
+
+    /// The entries after a place (see [`Node::locate`]) that falls between entries.
+    fn seek(
+        &self,
+        start: impl Fn(&K) -> Ordering,
+        order: impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> Range<'_, K, V, B> {
+        let Some(root) = self.tree() else {
+            return Range::EMPTY;
+        };
+        let mut path = [0; MAX_HEIGHT];
+        let (leaf, at) = root.locate(&mut path, start, order);
+        let cursor = Cursor {
+            root,
+            path,
+            leaf,
+            at: at.unwrap_or_else(|at| at),
+        };
+        Range::between(cursor.normalized(), Some(Cursor::last(root)))
+    }
+
+    /// The entries before a place (see [`Node::locate`]) that falls between entries.
+    fn seek_back(
+        &self,
+        start: impl Fn(&K) -> Ordering,
+        order: impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> Range<'_, K, V, B> {
+        let Some(root) = self.tree() else {
+            return Range::EMPTY;
+        };
+        let mut path = [0; MAX_HEIGHT];
+        let (leaf, at) = root.locate(&mut path, start, order);
+        let cursor = Cursor {
+            root,
+            path,
+            leaf,
+            at: at.unwrap_or_else(|at| at),
+        };
+        Range::between(Some(Cursor::first(root)), cursor.back())
+    }
+}
+
+/// Changes.
+impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
+    /// Inserts an entry. If there is one already with an equal interval and a value that is equal
+    /// in the order of values, its value is replaced and returned. O(log n).
+    pub fn insert(&mut self, interval: Interval<K>, value: V) -> Option<V> {
+        let root = self.root.get_or_insert_with(|| Leaf::EMPTY.into());
+        let mut path = [0; MAX_HEIGHT];
+        match locate(root, &mut path, &interval, &value).1 {
+            Ok(at) => Some(std::mem::replace(&mut root.entry_mut(&path, at).1, value)),
+            Err(at) => {
+                let grown = root.insert(&path, at, (interval, value));
+                if let Some((start, right)) = grown.split {
+                    *root = Branch::pair(root.clone(), start, right).into();
+                }
+                self.len += 1;
+                None
+            }
+        }
+    }
+
+    /// Removes the entry at exactly this interval whose value is equal to `value` in the order of
+    /// values, and returns the value that was stored. O(log n).
+    pub fn remove(&mut self, interval: &Interval<K>, value: &V) -> Option<V> {
+        let root = self.root.as_mut()?;
+        let mut path = [0; MAX_HEIGHT];
+        let at = locate(root, &mut path, interval, value).1.ok()?;
+        Some(self.remove_at(&path, at)?.1)
+    }
+
+    /// Removes the first entry and returns it. O(log n).
+    pub fn pop_first(&mut self) -> Option<(Interval<K>, V)> {
+        let Cursor { path, at, .. } = Cursor::first(self.tree()?);
+        self.remove_at(&path, at)
+    }
+
+    /// Removes the last entry and returns it. O(log n).
+    pub fn pop_last(&mut self) -> Option<(Interval<K>, V)> {
+        let Cursor { path, at, .. } = Cursor::last(self.tree()?);
+        self.remove_at(&path, at)
+    }
+
+    /// Keeps the entries for which `keep` holds, asked in order. O(n).
+    pub fn retain(&mut self, mut keep: impl FnMut(&Interval<K>, &V) -> bool) {
+        let old = std::mem::take(self);
+        *self = Self::from_sorted(
+            old.into_iter()
+                .filter(|(interval, value)| keep(interval, value))
+                .collect(),
+        );
+    }
+
+    fn remove_at(&mut self, path: &[u8], at: usize) -> Option<(Interval<K>, V)> {
+        let root = self.root.as_mut()?;
+        let (entry, _) = root.remove(path, at);
+        self.len -= 1;
+        if let Node::Branch(branch) = root
+            && let [only] = branch.children.as_slice()
+        {
+            *root = only.clone();
+        }
+        Some(entry)
+    }
+}
+
+/// Looks for an entry from the root down.
+fn locate<'a, K: Ord, V: Ord, const B: usize>(
+    root: &'a Node<K, V, B>,
+    path: &mut [u8; MAX_HEIGHT],
+    interval: &Interval<K>,
+    value: &V,
+) -> (&'a Leaf<K, V, B>, Result<usize, usize>) {
+    root.locate(path, by_start(interval), |entry| {
+        by_entry(entry, interval, value)
+    })
+}
+
+fn by_start<K: Ord>(interval: &Interval<K>) -> impl Fn(&K) -> Ordering {
+    |start| start.cmp(interval.start())
+}
+
+fn by_entry<K: Ord, V: Ord>(entry: &Entry<K, V>, interval: &Interval<K>, value: &V) -> Ordering {
+    entry.0.cmp(interval).then_with(|| entry.1.cmp(value))
+}
