@@ -66,10 +66,8 @@ impl<'s, T> Declared<'s, T> {
         key: &Key,
         at: Option<Timestamp>,
     ) -> Result<(), DeclaredError<E>> {
-        declared(
-            self.spans
-                .check_key(Touch::new(access, self.scope, at), key),
-        )
+        let touch = Touch::new(access, self.scope, at);
+        declared(self.spans.check_key(touch, key)).map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A cursor that keeps within what was declared.
 
 use crate::span_set::check::{Run, Touch};
-use crate::{Cursor, DeclaredError, End, Key, Scope, SpanSet, Timestamp};
+use crate::{Access, Cursor, DeclaredError, End, Key, Scope, SpanSet, Timestamp};
 
 use super::declared;
 
@@ -23,7 +23,7 @@ pub struct DeclaredCursor<'s, C> {
 impl<'s, C: Cursor> DeclaredCursor<'s, C> {
     /// Wraps a cursor over the entries of `scope` as of `at`.
     pub fn new(inner: C, spans: &'s SpanSet, scope: Scope, at: Option<Timestamp>) -> Self {
-        Self::over(inner, spans, Touch::new(crate::Access::Read, scope, at))
+        Self::over(inner, spans, Touch::new(Access::Read, scope, at))
     }
 
     pub(crate) fn over(inner: C, spans: &'s SpanSet, touch: Touch) -> Self {
@@ -48,14 +48,16 @@ impl<C: Cursor> Cursor for DeclaredCursor<'_, C> {
     #[track_caller]
     fn seek(&mut self, key: &Key) -> Result<(), Self::Error> {
         self.run = None;
-        self.run = Some(declared(self.spans.run_at(self.touch, key))?);
+        let around = declared(self.spans.check_key(self.touch, key))?;
+        self.run = Some(self.spans.run_around(self.touch, around));
         self.inner.seek(key).map_err(DeclaredError::Engine)
     }
 
     #[track_caller]
     fn seek_back(&mut self, end: End<'_>) -> Result<(), Self::Error> {
         self.run = None;
-        self.run = Some(declared(self.spans.run_below(self.touch, end))?);
+        let around = declared(self.spans.check_below(self.touch, end))?;
+        self.run = Some(self.spans.run_around(self.touch, around));
         self.inner.seek_back(end).map_err(DeclaredError::Engine)
     }
 

@@ -52,8 +52,8 @@ impl SpanSet {
         scope: Scope,
         end: End<'_>,
     ) -> Result<(), UndeclaredAccess> {
-        self.run_below(Touch::new(access, scope, None), end)
-            .map(|_| ())
+        self.check_below(Touch::new(access, scope, None), end)
+            .map(drop)
     }
 
     /// As [`check_allowed_below`](Self::check_allowed_below), in the global scope, as of `at`.
@@ -67,8 +67,8 @@ impl SpanSet {
         end: End<'_>,
         at: Timestamp,
     ) -> Result<(), UndeclaredAccess> {
-        self.run_below(Touch::new(access, Scope::Global, Some(at)), end)
-            .map(|_| ())
+        self.check_below(Touch::new(access, Scope::Global, Some(at)), end)
+            .map(drop)
     }
 }
 
@@ -104,11 +104,6 @@ impl Run<'_> {
 }
 
 impl SpanSet {
-    /// Checks one key. O(n), and allocates nothing unless it denies.
-    pub(crate) fn check_key(&self, touch: Touch, key: &Key) -> Result<(), UndeclaredAccess> {
-        self.run_at(touch, key).map(|_| ())
-    }
-
     fn check(&self, touch: Touch, span: &Span) -> Result<(), UndeclaredAccess> {
         let reached = self.reach_up(touch, span.floor(), span.end());
         if reached >= span.end() {
@@ -121,36 +116,39 @@ impl SpanSet {
         )
     }
 
-    /// The run that `key` is in.
-    pub(crate) fn run_at(&self, touch: Touch, key: &Key) -> Result<Run<'_>, UndeclaredAccess> {
+    /// Checks one key, and gives the span that allows it. O(n); allocates nothing unless it denies.
+    pub(crate) fn check_key(&self, touch: Touch, key: &Key) -> Result<&Span, UndeclaredAccess> {
         let covers = |declared: &Span| declared.contains_key(key);
-        self.run_over(touch, covers).ok_or_else(|| {
+        self.find(touch, covers).ok_or_else(|| {
             let place = Place::Span(Span::point(key.clone()));
             self.deny(touch, place, End::Before(key), covers)
         })
     }
 
-    /// The run that reaches up to `end`, or beyond.
-    pub(crate) fn run_below(
+    /// Checks the position just below `end`, and gives the span that allows it. O(n), as
+    /// [`check_key`](Self::check_key).
+    pub(crate) fn check_below(
         &self,
         touch: Touch,
         end: End<'_>,
-    ) -> Result<Run<'_>, UndeclaredAccess> {
+    ) -> Result<&Span, UndeclaredAccess> {
         let covers = |declared: &Span| declared.floor() < end && end <= declared.end();
-        self.run_over(touch, covers)
+        self.find(touch, covers)
             .ok_or_else(|| self.deny(touch, Place::below(end), end, covers))
     }
 
-    /// The run around an allowing declaration whose span fits.
-    fn run_over(&self, touch: Touch, covers: impl Fn(&Span) -> bool) -> Option<Run<'_>> {
-        let within = self
-            .allowing(touch)
+    /// The run around a span that is declared for it.
+    pub(crate) fn run_around<'s>(&'s self, touch: Touch, declared: &'s Span) -> Run<'s> {
+        Run {
+            start: self.reach_down(touch, declared.start()),
+            end: self.reach_up(touch, declared.end(), End::Unbounded),
+        }
+    }
+
+    fn find(&self, touch: Touch, covers: impl Fn(&Span) -> bool) -> Option<&Span> {
+        self.allowing(touch)
             .map(Declaration::span)
-            .find(|s| covers(s))?;
-        Some(Run {
-            start: self.reach_down(touch, within.start()),
-            end: self.reach_up(touch, within.end(), End::Unbounded),
-        })
+            .find(|span| covers(span))
     }
 
     fn allowing(&self, touch: Touch) -> impl Iterator<Item = &Declaration> {
