@@ -1,1 +1,34 @@
-//! Under construction.
+//! Serves requests to ranges of multi-version keys.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod applier;
+mod batch;
+mod clock;
+mod engine;
+mod error;
+mod evaluate;
+mod held;
+mod latches;
+mod pipeline;
+mod proposal;
+mod ranges;
+mod replica;
+mod response;
+mod store;
+mod timestamp_cache;
+mod version;
+mod versions;
+
+pub use applier::Applier;
+pub use batch::{Batch, Request, Value};
+pub use clock::{Clock, ManualSource, SystemSource, TimeSource};
+pub use engine::{Engine, EngineError, MemEngine, Snapshot};
+pub use error::Error;
+pub use latches::Latches;
+pub use proposal::{Proposal, Proposer};
+pub use replica::{RangeId, Replica};
+pub use response::{Reply, Response};
+pub use store::{Store, StoreBuilder};
+pub use version::{Version, WriteBatch};
+pub use versions::Versions;

@@ -1,0 +1,200 @@
+//! The embedded default: an engine in memory.
+
+use std::fmt;
+
+use interval_btree::{Interval, IntervalMap};
+use parking_lot::Mutex;
+use spanset::{Cursor, End, Key, Reader, Timestamp};
+
+use super::{Engine, EngineError, Snapshot};
+use crate::{Version, WriteBatch};
+
+/// All versions of all keys: points, under each the newest version first.
+type Versions = IntervalMap<Key, Version>;
+
+/// Keeps every version in memory, in one tree that is changed in place.
+///
+/// A snapshot shares the tree, in O(1); while one is alive, a change copies the path to the leaf that
+/// it changes, unless an earlier change already has.
+#[derive(Default)]
+pub struct MemEngine {
+    /// Clones and changes of the tree, and nothing else, happen under it.
+    versions: Mutex<Versions>,
+}
+
+impl MemEngine {
+    /// An empty engine.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Engine for MemEngine {
+    fn snapshot(&self) -> Snapshot {
+        Box::new(MemSnapshot(self.versions.lock().clone()))
+    }
+
+    fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
+        let mut versions = self.versions.lock();
+        for batch in group {
+            let timestamp = batch.timestamp;
+            for (key, value) in batch.writes {
+                versions.insert(Interval::point(key), Version { timestamp, value });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for MemEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemEngine")
+            .field("versions", &self.versions.lock().len())
+            .finish()
+    }
+}
+
+struct MemSnapshot(Versions);
+
+impl Reader for MemSnapshot {
+    type Value = Version;
+    type Error = EngineError;
+
+    fn get(&self, key: &Key, at: Option<Timestamp>) -> Result<Option<Version>, EngineError> {
+        Ok(newest(&self.0, key, at.unwrap_or(Timestamp::MAX)).cloned())
+    }
+
+    fn cursor(
+        &self,
+        at: Option<Timestamp>,
+    ) -> Box<dyn Cursor<Value = Version, Error = EngineError> + '_> {
+        Box::new(MemCursor {
+            versions: &self.0,
+            at: at.unwrap_or(Timestamp::MAX),
+            ahead: None,
+            item: None,
+        })
+    }
+}
+
+/// The newest version of `key` at or below `at`. O(log n).
+fn newest<'a>(versions: &'a Versions, key: &Key, at: Timestamp) -> Option<&'a Version> {
+    let (found, version) = versions
+        .iter_from(&Interval::point(key.clone()), &probe(at))
+        .next()?;
+    (found.start() == key).then_some(version)
+}
+
+/// Stands for the place of a version in the order of a key's versions.
+fn probe(timestamp: Timestamp) -> Version {
+    Version {
+        timestamp,
+        value: None,
+    }
+}
+
+/// An iterator over consecutive versions.
+type Run<'a> = interval_btree::Range<'a, Key, Version>;
+
+struct MemCursor<'a> {
+    versions: &'a Versions,
+    at: Timestamp,
+    /// The versions after the item, once the cursor has moved up.
+    ahead: Option<Run<'a>>,
+    item: Option<(&'a Key, &'a Version)>,
+}
+
+impl<'a> MemCursor<'a> {
+    /// How many versions to pass over one by one before seeking beyond them.
+    const STEPS: usize = 8;
+
+    /// Goes to the first version of `ahead` that is to be seen: the newest one at or below `at` of a
+    /// key that is not `passed`.
+    fn settle_up(&mut self, mut ahead: Run<'a>, passed: Option<&'a Key>) {
+        let mut steps = 0;
+        self.item = loop {
+            let Some((interval, version)) = ahead.next() else {
+                break None;
+            };
+            let key = interval.start();
+            let is_passed = passed == Some(key);
+            if !is_passed && version.timestamp <= self.at {
+                break Some((key, version));
+            }
+            steps += 1;
+            if steps % Self::STEPS == 0 {
+                ahead = if is_passed {
+                    self.versions.iter_after(interval, &probe(Timestamp::MIN))
+                } else {
+                    self.versions.iter_from(interval, &probe(self.at))
+                };
+            }
+        };
+        self.ahead = Some(ahead);
+    }
+
+    /// Goes to the last key of `behind` that has a version to be seen.
+    fn settle_down(&mut self, mut behind: Run<'a>) {
+        self.ahead = None;
+        self.item = loop {
+            let Some((interval, _)) = behind.next_back() else {
+                break None;
+            };
+            let key = interval.start();
+            if let Some(version) = newest(self.versions, key, self.at) {
+                break Some((key, version));
+            }
+            behind = self.versions.iter_before(interval, &probe(Timestamp::MAX));
+        };
+    }
+}
+
+impl Cursor for MemCursor<'_> {
+    type Value = Version;
+    type Error = EngineError;
+
+    fn seek(&mut self, key: &Key) -> Result<(), EngineError> {
+        let from = Interval::point(key.clone());
+        self.settle_up(self.versions.iter_from(&from, &probe(self.at)), None);
+        Ok(())
+    }
+
+    fn seek_back(&mut self, end: End<'_>) -> Result<(), EngineError> {
+        let behind = match end {
+            End::Before(key) => self
+                .versions
+                .iter_before(&Interval::point(key.clone()), &probe(Timestamp::MAX)),
+            End::At(key) => self
+                .versions
+                .iter_through(&Interval::point(key.clone()), &probe(Timestamp::MIN)),
+            End::Unbounded => self.versions.starting_in(..),
+        };
+        self.settle_down(behind);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<(), EngineError> {
+        if let Some((key, _)) = self.item {
+            let ahead = self.ahead.take().unwrap_or_else(|| {
+                self.versions
+                    .iter_after(&Interval::point(key.clone()), &probe(Timestamp::MIN))
+            });
+            self.settle_up(ahead, Some(key));
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<(), EngineError> {
+        if let Some((key, _)) = self.item {
+            let behind = self
+                .versions
+                .iter_before(&Interval::point(key.clone()), &probe(Timestamp::MAX));
+            self.settle_down(behind);
+        }
+        Ok(())
+    }
+
+    fn item(&self) -> Option<(&Key, &Version)> {
+        self.item
+    }
+}

@@ -1,0 +1,112 @@
+//! The ranges that a batch touches, and what of it falls to each.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+use spanset::{End, Key, Span, SpanSet, Timestamp};
+
+use crate::batch::{Kind, Touched};
+use crate::{Batch, Latches, Replica, Request};
+
+/// The replicas of the ranges that a batch touches, in ascending order of their keys.
+pub(crate) type Ranges<'a, L> = SmallVec<[&'a Replica<L>; 1]>;
+
+/// Declares, range by range, what the requests of `batch` will touch at `at`.
+///
+/// A batch that both reads and writes declares its reads without a timestamp, so that pushing its
+/// timestamp under the latches moves both. Each range's descriptor is read too.
+///
+/// O(requests * log ranges + declarations).
+pub(crate) fn declare<L: Latches>(
+    ranges: &Ranges<'_, L>,
+    batch: &Batch,
+    at: Timestamp,
+) -> SmallVec<[SpanSet; 1]> {
+    let kind = batch.kind();
+    let mut declared: SmallVec<[SpanSet; 1]> = SmallVec::with_capacity(ranges.len());
+    for _ in ranges {
+        let mut spans = SpanSet::new();
+        if ranges.len() == 1 {
+            spans.reserve(batch.requests().len() + 1);
+        }
+        spans.read_local(Span::point(DESCRIPTOR));
+        declared.push(spans);
+    }
+    for request in batch.requests() {
+        split(ranges, request.touched(), |range, span| {
+            declare_request(&mut declared[range], request, kind, span, at);
+        });
+    }
+    declared
+}
+
+/// The local key of a range's descriptor. Each range has its own latches, so they can share it.
+const DESCRIPTOR: Key = Key::from_static(b"descriptor");
+
+fn declare_request(spans: &mut SpanSet, request: &Request, kind: Kind, span: Span, at: Timestamp) {
+    if request.is_write() {
+        spans.write_at(span, at);
+    } else if kind == Kind::Reads {
+        spans.read_at(span, at);
+    } else {
+        spans.read(span);
+    }
+}
+
+/// Calls `each` with the position of each range that has some of the keys touched, and those keys.
+pub(crate) fn split<L: Latches>(
+    ranges: &Ranges<'_, L>,
+    touched: Touched<'_>,
+    mut each: impl FnMut(usize, Span),
+) {
+    if ranges.len() == 1 {
+        return each(0, touched.to_span());
+    }
+    let positions = locate(ranges.len(), |range| ranges[range].span.start(), touched);
+    match touched {
+        Touched::Key(key) => each(positions.start, Span::point(key.clone())),
+        Touched::Span(span) => {
+            for range in positions {
+                if let Some(piece) = span.intersection(&ranges[range].span) {
+                    each(range, piece);
+                }
+            }
+        }
+    }
+}
+
+/// Which of `count` adjacent ranges, whose first keys are `start_of` them, have keys touched. O(log
+/// count).
+pub(crate) fn locate<'a>(
+    count: usize,
+    start_of: impl Fn(usize) -> &'a Key,
+    touched: Touched<'_>,
+) -> Range<usize> {
+    let (first, end) = match touched {
+        Touched::Key(key) => (key, End::At(key)),
+        Touched::Span(span) => (span.start(), span.end()),
+    };
+    // The ranges that start at or below the first key, of which the last has it; and those that
+    // start below the end.
+    let first = partition_point(count, |range| start_of(range) <= first).saturating_sub(1);
+    match touched {
+        Touched::Key(_) => first..first + 1,
+        Touched::Span(_) => {
+            first..partition_point(count, |range| End::Before(start_of(range)) < end)
+        }
+    }
+}
+
+/// As [`slice::partition_point`], of the numbers below `count`.
+fn partition_point(count: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_below(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
