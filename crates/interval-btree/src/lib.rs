@@ -15,6 +15,3 @@ pub use interval::{EmptyInterval, Interval};
 pub use iter::{IntoIter, Iter, Range};
 pub use map::IntervalMap;
 pub use overlapping::Overlapping;
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,6 @@
+//! Tests of the public interface.
+
+mod collection;
+mod interval;
+mod model;
+mod work;
