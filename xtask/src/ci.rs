@@ -1,0 +1,164 @@
+//! `cargo xtask ci`: everything that a change must pass, one step after the other.
+
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::command::Cargo;
+use crate::workspace::Workspace;
+
+/// What has to stay out of the tree when a test fails: snapshots to review, and seeds to replay.
+const KEEP_OUT: [(&str, &str); 2] = [
+    ("INSTA_UPDATE", "no"),
+    ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true"),
+];
+
+/// A step of CI; cheap ones and those that fail often come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// All code is formatted
+    Fmt,
+    /// What a reviewer would otherwise have to say
+    Tidy,
+    /// No warnings
+    Clippy,
+    /// All tests, those in the documentation included
+    Test,
+    /// The documentation builds without warnings
+    Docs,
+    /// Every example runs to its end
+    Examples,
+    /// Every benchmark runs once, unoptimized
+    Bench,
+    /// Every published crate can be packaged, and builds from its package
+    Package,
+}
+
+impl Step {
+    fn name(self) -> String {
+        self.to_possible_value()
+            .expect("no step is hidden")
+            .get_name()
+            .to_owned()
+    }
+
+    /// What the step runs; each command can be run by hand.
+    fn commands(self, workspace: &Workspace) -> Vec<Cargo> {
+        match self {
+            Step::Fmt => vec![Cargo::new("fmt --all --check")],
+            Step::Tidy => vec![Cargo::new("xtask tidy")],
+            Step::Clippy => vec![Cargo::new(
+                "clippy --workspace --all-targets --locked -- -D warnings",
+            )],
+            Step::Test => vec![Cargo::new("test --workspace --locked")],
+            Step::Docs => vec![
+                Cargo::new("doc --workspace --no-deps --locked")
+                    .with_env("RUSTDOCFLAGS", "-D warnings"),
+            ],
+            Step::Examples => workspace
+                .examples()
+                .iter()
+                .map(|(package, example)| {
+                    Cargo::new(&format!(
+                        "run --quiet --locked -p {package} --example {example}"
+                    ))
+                })
+                .collect(),
+            // The profile of the tests, so that nothing is compiled twice.
+            Step::Bench => vec![Cargo::new(
+                "bench --locked -p spanlatch-benches --bench * --profile dev -- --test",
+            )],
+            Step::Package => {
+                let mut args = "package --workspace --locked --allow-dirty".to_owned();
+                for package in workspace.packages() {
+                    if package.publish.as_deref() == Some(&[]) {
+                        args.push_str(" --exclude ");
+                        args.push_str(&package.name);
+                    }
+                }
+                vec![Cargo::new(&args)]
+            }
+        }
+    }
+}
+
+/// Prints the steps and their commands.
+pub(crate) fn list(workspace: &Workspace) -> anyhow::Result<ExitCode> {
+    for step in Step::value_variants() {
+        let name = step.name();
+        for command in step.commands(workspace) {
+            println!("{name:<9} {command}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs all steps, or one, and stops at the first that fails.
+pub(crate) fn run(workspace: &Workspace, only: Option<Step>) -> anyhow::Result<ExitCode> {
+    let steps = match &only {
+        Some(step) => std::slice::from_ref(step),
+        None => Step::value_variants(),
+    };
+    // On a CI machine the tree is a fresh clone; elsewhere it may hold work that isn't committed.
+    let before = match std::env::var_os("CI") {
+        Some(_) => String::new(),
+        None => changes(&workspace.root)?,
+    };
+    let start = Instant::now();
+    let mut times = Vec::new();
+    for &step in steps {
+        let name = step.name();
+        let start = Instant::now();
+        for command in step.commands(workspace) {
+            println!("\n==> {name}: {command}");
+            let status = command
+                .command(&workspace.root)
+                .envs(KEEP_OUT)
+                .stdin(Stdio::null())
+                .status()
+                .with_context(|| format!("cannot start {command}"))?;
+            if !status.success() {
+                eprintln!(
+                    "\nci: step {name} failed after {} ({status}); run it again with\n    {command}",
+                    seconds(start.elapsed())
+                );
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        let after = changes(&workspace.root)?;
+        if after != before {
+            eprintln!(
+                "\nci: after step {name} the tree is not what it should be; before:\n{before}now:\n{after}"
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+        println!("--- {name}: {}", seconds(start.elapsed()));
+        times.push((name, start.elapsed()));
+    }
+    println!("\nci: all passed");
+    for (name, time) in times {
+        println!("{name:<9} {:>8}", seconds(time));
+    }
+    println!("{:<9} {:>8}", "together", seconds(start.elapsed()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What git sees as changed; nothing, where the tree is not a git checkout.
+fn changes(root: &Path) -> anyhow::Result<String> {
+    if !root.join(".git").exists() {
+        return Ok(String::new());
+    }
+    let status = std::process::Command::new("git")
+        .args(["status", "--porcelain"])
+        .current_dir(root)
+        .output()
+        .context("cannot start git")?;
+    Ok(String::from_utf8_lossy(&status.stdout).into_owned())
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
