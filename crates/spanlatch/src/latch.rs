@@ -1,0 +1,145 @@
+//! A latch: one declared span, as the manager keeps it.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use interval_btree::{End, Interval};
+use spanset::{Access, Declaration, Key, Scope, Span, Timestamp};
+
+/// Which request, and where it is kept.
+///
+/// Slots are recycled, sequence numbers are not: a slot is this request's only as long as it holds
+/// this sequence number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RequestId {
+    /// The request's place in line: smaller is earlier.
+    pub(crate) sequence: u64,
+    /// The request's slot in the [`Line`](crate::line::Line).
+    pub(crate) slot: usize,
+}
+
+/// Both scopes, in the order of their discriminants.
+pub(crate) const SCOPES: [Scope; 2] = [Scope::Global, Scope::Local];
+
+/// One declared span of a request.
+#[derive(Debug)]
+pub(crate) struct Latch {
+    pub(crate) interval: Interval<Key>,
+    pub(crate) access: Access,
+    pub(crate) scope: Scope,
+    pub(crate) timestamp: Option<Timestamp>,
+}
+
+impl From<&Declaration> for Latch {
+    fn from(declaration: &Declaration) -> Self {
+        Latch {
+            interval: interval(declaration.span()),
+            access: declaration.access(),
+            scope: declaration.scope(),
+            timestamp: declaration.timestamp(),
+        }
+    }
+}
+
+fn interval(span: &Span) -> Interval<Key> {
+    let end = match span.end() {
+        spanset::End::Before(end) => End::Before(end.clone()),
+        spanset::End::At(end) => End::At(end.clone()),
+        spanset::End::Unbounded => End::Unbounded,
+    };
+    Interval::new(span.start().clone(), end).expect("a span is never empty")
+}
+
+impl Latch {
+    /// What was declared, for people to read.
+    pub(crate) fn declaration(&self) -> Declaration {
+        let start = self.interval.start().clone();
+        let span = match self.interval.end() {
+            End::Unbounded => Span::starting_at(start),
+            End::Before(end) => range(start, end.clone()),
+            End::At(end) if *end == start => Span::point(start),
+            End::At(end) => range(start, Key::from([end, &b"\0"[..]].concat())),
+        };
+        match (self.scope, self.timestamp) {
+            (Scope::Local, _) => Declaration::local(self.access, span),
+            (Scope::Global, None) => Declaration::global(self.access, span),
+            (Scope::Global, Some(at)) => Declaration::global_at(self.access, span, at),
+        }
+    }
+}
+
+fn range(start: Key, end: Key) -> Span {
+    Span::range(start, end).expect("a latch is never empty")
+}
+
+/// A request's latches as a person wants to read them: the first few, and how many more there are.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    shown: Vec<Declaration>,
+    more: usize,
+}
+
+impl Listed {
+    const SHOWN: usize = 3;
+
+    pub(crate) fn new(latches: &[Latch]) -> Self {
+        let shown = Vec::from_iter(latches.iter().take(Self::SHOWN).map(Latch::declaration));
+        let more = latches.len() - shown.len();
+        Listed { shown, more }
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, declaration) in self.shown.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{declaration}")?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// What a tree keeps beside a latch's interval: whose it is, and as of when.
+///
+/// Among latches on one interval the newest request comes first: a queue of writers on one key is
+/// then a chain in which each parks on the one just ahead of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) request: RequestId,
+    /// Which of the request's latches this is; a request may declare one interval several times.
+    pub(crate) index: usize,
+    pub(crate) timestamp: Option<Timestamp>,
+}
+
+impl Owner {
+    pub(crate) fn new(latch: &Latch, request: RequestId, index: usize) -> Self {
+        Owner {
+            request,
+            index,
+            timestamp: latch.timestamp,
+        }
+    }
+}
+
+impl Ord for Owner {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.request.sequence, self.index).cmp(&(self.request.sequence, other.index))
+    }
+}
+
+impl PartialOrd for Owner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Owner {}

@@ -1,0 +1,496 @@
+//! The line: everything the manager's mutex protects.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+use spanlatch_metrics::LatchMetrics;
+use spanset::{Access, Declaration, Scope};
+
+use crate::counts::Counts;
+use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
+use crate::look::{Found, LatchTree, Look, Tree};
+use crate::request::{Latches, Parked, Request, Wait};
+use crate::unsettled::Unsettled;
+
+/// How many entries one stay under the mutex looks at beyond the request's own: enough that almost
+/// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
+pub(crate) const STEPS: usize = 128;
+
+/// A request slab with more room than this is replaced when it becomes empty.
+const SLOTS_KEPT: usize = 1024;
+
+/// All requests in line and their latches, as of now.
+///
+/// Invariants (checked by [`verify`](Self::verify)):
+///
+/// - *ids*: a request's id names the slot that it is in and a sequence number given out before.
+/// - *trees*: the trees hold exactly the writes of the requests, and their settled reads.
+/// - *counts*: the counts are those of the requests' latches.
+/// - *unsettled*: a request with reads that are not in their tree is in its scope's queue, which is in
+///   sequence order.
+/// - *parked*: a request that waits on one that is held is registered there, once, at its position.
+/// - *earlier*: a request waits only on earlier ones.
+/// - *waits*: the list of waits names exactly the requests that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    next_sequence: u64,
+    requests: Slab<Request>,
+    scopes: [Latched; 2],
+    counts: Counts,
+    /// The waits in progress, by their number: oldest first.
+    waits: BTreeMap<u64, usize>,
+    next_wait: u64,
+    /// Waits numbered below this are already known to be slow.
+    slow_below: u64,
+    last_tick: Option<Instant>,
+    last_long_hold: Option<Instant>,
+    shut_down: bool,
+}
+
+impl Line {
+    /// Panics, naming the invariant, unless all hold. O(n log n); for tests.
+    pub(crate) fn verify(&self) {
+        let mut trees = [[0; 2]; 2];
+        let mut counts = Counts::default();
+        for (slot, request) in &self.requests {
+            let id = request.id;
+            assert!(id.slot == slot && id.sequence < self.next_sequence, "ids");
+            for (index, latch) in request.latches.iter().enumerate() {
+                let latched = &self.scopes[latch.scope as usize];
+                let in_tree = match latch.access {
+                    Access::Write => true,
+                    Access::Read => index < request.settled[latch.scope as usize],
+                };
+                let tree = match latch.access {
+                    Access::Read => &latched.reads,
+                    Access::Write => &latched.writes,
+                };
+                let owner = Owner::new(latch, id, index);
+                assert_eq!(
+                    tree.get(&latch.interval, &owner).is_some(),
+                    in_tree,
+                    "trees"
+                );
+                trees[latch.scope as usize][latch.access as usize] += usize::from(in_tree);
+                *counts.of(latch.scope, latch.access) += 1;
+            }
+        }
+        for (latched, sizes) in self.scopes.iter().zip(trees) {
+            latched.writes.verify();
+            latched.reads.verify();
+            assert_eq!(latched.writes.len(), sizes[Access::Write as usize], "trees");
+            assert_eq!(latched.reads.len(), sizes[Access::Read as usize], "trees");
+        }
+        assert_eq!(self.counts, counts, "counts");
+        for (latched, scope) in self.scopes.iter().zip(SCOPES) {
+            let queue = Vec::from_iter(latched.unsettled.iter(&self.requests, scope));
+            assert!(
+                queue.is_sorted_by_key(|&slot| self.requests[slot].id.sequence),
+                "unsettled"
+            );
+            for (slot, request) in &self.requests {
+                let has_unsettled = request.latches.iter().enumerate().any(|(index, latch)| {
+                    (latch.scope, latch.access) == (scope, Access::Read)
+                        && index >= request.settled[scope as usize]
+                });
+                assert!(!has_unsettled || queue.contains(&slot), "unsettled");
+            }
+        }
+        let mut waiting = 0;
+        for (slot, request) in &self.requests {
+            for (position, parked) in request.parked_here.iter().enumerate() {
+                let wait = self.requests[parked.slot].wait.expect("parked");
+                assert_eq!((wait.on, wait.position), (request.id, position), "parked");
+            }
+            let Some(wait) = request.wait else { continue };
+            if self.holds(wait.on) && !self.shut_down {
+                let parked_here = &self.requests[wait.on.slot].parked_here;
+                assert_eq!(parked_here[wait.position].slot, slot, "parked");
+            }
+            assert!(wait.on.sequence < request.id.sequence, "earlier");
+            assert_eq!(self.waits.get(&wait.number), Some(&slot), "waits");
+            waiting += 1;
+        }
+        assert_eq!(self.waits.len(), waiting, "waits");
+    }
+}
+
+/// The latches of one scope.
+#[derive(Debug, Default)]
+struct Latched {
+    writes: LatchTree,
+    /// Reads enter their tree when the first later write looks for them; where nothing is written,
+    /// a read costs no insertion.
+    reads: LatchTree,
+    unsettled: Unsettled,
+}
+
+/// What a request leaves behind, to be dropped and woken after the mutex has been unlocked.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Released {
+    request: Request,
+    /// The waker with which it was parked on another, if it was.
+    _waker: Option<Waker>,
+    /// How long it was held, if that is worth a line in the log.
+    long_hold: Option<Duration>,
+}
+
+/// A wait that is slow, with what a person needs to find out why.
+#[derive(Debug)]
+pub(crate) struct SlowWait {
+    pub(crate) request: u64,
+    pub(crate) waited: Duration,
+    pub(crate) wants: Declaration,
+    pub(crate) on: u64,
+    pub(crate) head: u64,
+    pub(crate) head_held: Option<Duration>,
+    pub(crate) head_latches: Listed,
+}
+
+impl Line {
+    /// Takes the next place in line for `latches`. O(k log n) for k latches among n.
+    pub(crate) fn sequence(&mut self, latches: Latches) -> RequestId {
+        let id = RequestId {
+            sequence: self.next_sequence,
+            slot: self.requests.vacant_key(),
+        };
+        self.next_sequence += 1;
+        let mut reads = [false; 2];
+        for (index, latch) in latches.iter().enumerate() {
+            *self.counts.of(latch.scope, latch.access) += 1;
+            match latch.access {
+                Access::Write => {
+                    insert(
+                        &mut self.scopes[latch.scope as usize].writes,
+                        latch,
+                        id,
+                        index,
+                    );
+                }
+                Access::Read => reads[latch.scope as usize] = true,
+            }
+        }
+        self.requests.insert(Request {
+            id,
+            latches,
+            unsettled: [None; 2],
+            settled: [0; 2],
+            parked_here: Vec::new(),
+            wait: None,
+            held_since: self.last_tick,
+        });
+        for scope in SCOPES {
+            if reads[scope as usize] {
+                let queue = &mut self.scopes[scope as usize].unsettled;
+                queue.push(&mut self.requests, scope, id.slot);
+            }
+        }
+        id
+    }
+
+    /// Looks for an earlier conflict, from where `look` stopped, in a bounded number of steps.
+    pub(crate) fn look(&mut self, id: RequestId, look: &mut Look) -> Found {
+        let mut steps = STEPS;
+        loop {
+            let Some(latch) = self.requests[id.slot].latches.get(look.latch) else {
+                return Found::Nothing;
+            };
+            let (scope, access) = (latch.scope, latch.access);
+            if look.tree == Tree::Reads && !self.settle(scope, id.sequence, &mut steps) {
+                return Found::OutOfSteps;
+            }
+            let latch = &self.requests[id.slot].latches[look.latch];
+            let latched = &self.scopes[scope as usize];
+            let tree = match look.tree {
+                Tree::Writes => &latched.writes,
+                Tree::Reads => &latched.reads,
+            };
+            let found = look.search(tree, latch, id.sequence, &mut steps);
+            if found != Found::Nothing {
+                return found;
+            }
+            look.tree = match (look.tree, access) {
+                (Tree::Writes, Access::Write) => Tree::Reads,
+                _ => {
+                    look.latch += 1;
+                    Tree::Writes
+                }
+            };
+        }
+    }
+
+    /// Puts the reads of `scope` that were sequenced before `sequence` into the read tree, as far as
+    /// `steps` go; says whether all are there now. Later reads stay out.
+    fn settle(&mut self, scope: Scope, sequence: u64, steps: &mut usize) -> bool {
+        let Latched {
+            reads, unsettled, ..
+        } = &mut self.scopes[scope as usize];
+        while let Some(slot) = unsettled.first() {
+            let request = &mut self.requests[slot];
+            if request.id.sequence >= sequence {
+                break;
+            }
+            let settled = &mut request.settled[scope as usize];
+            for (index, latch) in request.latches.iter().enumerate().skip(*settled) {
+                if *steps == 0 {
+                    return false;
+                }
+                *steps -= 1;
+                if (latch.scope, latch.access) == (scope, Access::Read) {
+                    insert(reads, latch, request.id, index);
+                }
+                *settled = index + 1;
+            }
+            unsettled.remove(&mut self.requests, scope, slot);
+        }
+        true
+    }
+
+    /// Parks `id` on `on` until that is released; not, if it has been. O(1), and O(log w) among w
+    /// waits when the wait begins.
+    ///
+    /// Takes the waker out of `waker` if it parks, and leaves one there that it replaced: what is in it
+    /// afterwards is to be dropped after unlocking.
+    pub(crate) fn park(
+        &mut self,
+        id: RequestId,
+        on: RequestId,
+        latch: usize,
+        now: Instant,
+        waker: &mut Option<Waker>,
+    ) -> bool {
+        if !self.holds(on) {
+            return false;
+        }
+        if let Some(wait) = self.requests[id.slot].wait
+            && wait.on == on
+        {
+            let parked = &mut self.requests[on.slot].parked_here[wait.position];
+            if let Some(waker) = waker {
+                std::mem::swap(waker, &mut parked.waker);
+            }
+            return true;
+        }
+        let parked_here = &mut self.requests[on.slot].parked_here;
+        let position = parked_here.len();
+        parked_here.extend(waker.take().map(|waker| Parked {
+            slot: id.slot,
+            waker,
+        }));
+        let wait = self.requests[id.slot].wait.get_or_insert_with(|| {
+            let number = self.next_wait;
+            self.next_wait += 1;
+            self.waits.insert(number, id.slot);
+            Wait {
+                number,
+                since: now,
+                on,
+                position,
+                latch,
+                slow: false,
+            }
+        });
+        (wait.on, wait.position, wait.latch) = (on, position, latch);
+        true
+    }
+
+    /// Whether `id` is still in line.
+    pub(crate) fn holds(&self, id: RequestId) -> bool {
+        self.requests
+            .get(id.slot)
+            .is_some_and(|request| request.id == id)
+    }
+
+    /// Ends the wait of a request that now holds its latches; says since when it had been waiting.
+    pub(crate) fn acquired(
+        &mut self,
+        id: RequestId,
+        now: Instant,
+        metrics: &LatchMetrics,
+    ) -> Option<Instant> {
+        let (wait, _) = self.end_wait(id.slot, metrics)?;
+        self.requests[id.slot].held_since = Some(now);
+        Some(wait.since)
+    }
+
+    /// Takes `id` and all its latches out of the line, whether it held or still waited.
+    /// O(k log n) for its k latches, whoever is parked on it.
+    pub(crate) fn release(
+        &mut self,
+        id: RequestId,
+        long_hold: Duration,
+        metrics: &LatchMetrics,
+    ) -> Released {
+        let waited = self.end_wait(id.slot, metrics);
+        for scope in SCOPES {
+            let queue = &mut self.scopes[scope as usize].unsettled;
+            queue.remove(&mut self.requests, scope, id.slot);
+        }
+        let request = self.requests.remove(id.slot);
+        for (index, latch) in request.latches.iter().enumerate() {
+            *self.counts.of(latch.scope, latch.access) -= 1;
+            let latched = &mut self.scopes[latch.scope as usize];
+            match latch.access {
+                Access::Write => remove(&mut latched.writes, latch, id, index),
+                Access::Read if index < request.settled[latch.scope as usize] => {
+                    remove(&mut latched.reads, latch, id, index);
+                }
+                Access::Read => {}
+            }
+        }
+        if self.requests.is_empty() && self.requests.capacity() > SLOTS_KEPT {
+            self.requests = Slab::new();
+        }
+        let long_hold = match waited {
+            Some(_) => None,
+            None => self.long_hold(&request, long_hold),
+        };
+        Released {
+            request,
+            _waker: waited.and_then(|(_, waker)| waker),
+            long_hold,
+        }
+    }
+
+    /// How long `request` was held, if longer than `threshold` and none was logged within a second,
+    /// by the times of the ticks.
+    fn long_hold(&mut self, request: &Request, threshold: Duration) -> Option<Duration> {
+        let now = self.last_tick?;
+        let held = now.saturating_duration_since(request.held_since?);
+        let quiet = self
+            .last_long_hold
+            .is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1));
+        if held <= threshold || !quiet {
+            return None;
+        }
+        self.last_long_hold = Some(now);
+        Some(held)
+    }
+
+    /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
+    fn end_wait(&mut self, slot: usize, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
+        let wait = self.requests[slot].wait.take()?;
+        self.waits.remove(&wait.number);
+        if wait.slow {
+            metrics.slow.dec();
+        }
+        let mut waker = None;
+        if self.holds(wait.on) && !self.shut_down {
+            let parked_here = &mut self.requests[wait.on.slot].parked_here;
+            waker = Some(parked_here.swap_remove(wait.position).waker);
+            if let Some(moved) = parked_here.get(wait.position).map(|parked| parked.slot) {
+                let moved = self.requests[moved].wait.as_mut();
+                moved.expect("whoever is parked waits").position = wait.position;
+            }
+        }
+        Some((wait, waker))
+    }
+
+    /// Refuses new requests from now on; returns the wakers of all that wait. O(requests).
+    pub(crate) fn shut_down(&mut self) -> Vec<Waker> {
+        self.shut_down = true;
+        self.requests
+            .iter_mut()
+            .flat_map(|(_, request)| std::mem::take(&mut request.parked_here))
+            .map(|parked| parked.waker)
+            .collect()
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.shut_down
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests.len(),
+            waiting: self.waits.len(),
+            ..self.counts
+        }
+    }
+
+    /// Notes the time, and counts waits that have become slow, at most [`STEPS`] of them; returns the
+    /// slots of those that were counted.
+    pub(crate) fn tick(
+        &mut self,
+        now: Instant,
+        threshold: Duration,
+        metrics: &LatchMetrics,
+    ) -> Vec<RequestId> {
+        self.last_tick = self.last_tick.max(Some(now));
+        let mut newly_slow = Vec::new();
+        for (&number, &slot) in self.waits.range(self.slow_below..).take(STEPS) {
+            let request = &mut self.requests[slot];
+            let wait = request.wait.as_mut().expect("a wait names one who waits");
+            if now.saturating_duration_since(wait.since) <= threshold {
+                break;
+            }
+            wait.slow = true;
+            metrics.slow.inc();
+            self.slow_below = number + 1;
+            newly_slow.push(request.id);
+        }
+        newly_slow
+    }
+
+    /// Describes a slow wait, if it goes on, with the head of its blocking chain. The chain is followed
+    /// for at most [`STEPS`] links.
+    pub(crate) fn describe(&self, id: RequestId, now: Instant) -> Option<SlowWait> {
+        let request = self
+            .requests
+            .get(id.slot)
+            .filter(|request| request.id == id)?;
+        let wait = request.wait?;
+        let mut head = self
+            .requests
+            .get(wait.on.slot)
+            .filter(|on| on.id == wait.on)?;
+        for _ in 0..STEPS {
+            let next = head.wait.map(|wait| wait.on).filter(|&on| self.holds(on));
+            match next {
+                Some(on) => head = &self.requests[on.slot],
+                None => break,
+            }
+        }
+        Some(SlowWait {
+            request: id.sequence,
+            waited: now.saturating_duration_since(wait.since),
+            wants: request.latches[wait.latch].declaration(),
+            on: wait.on.sequence,
+            head: head.id.sequence,
+            head_held: head
+                .held_since
+                .map(|since| now.saturating_duration_since(since)),
+            head_latches: Listed::new(&head.latches),
+        })
+    }
+}
+
+impl Released {
+    /// Wakes those who were parked on the request; logs a long hold.
+    pub(crate) fn wake(self) {
+        if let Some(held) = self.long_hold {
+            tracing::warn!(
+                request = self.request.id.sequence,
+                ?held,
+                latches = %Listed::new(&self.request.latches),
+                "latches were held for long"
+            );
+        }
+        for parked in self.request.parked_here {
+            parked.waker.wake();
+        }
+    }
+}
+
+fn insert(tree: &mut LatchTree, latch: &Latch, request: RequestId, index: usize) {
+    let displaced = tree.insert(latch.interval.clone(), Owner::new(latch, request, index));
+    debug_assert!(displaced.is_none(), "a latch displaced another");
+}
+
+fn remove(tree: &mut LatchTree, latch: &Latch, request: RequestId, index: usize) {
+    let removed = tree.remove(&latch.interval, &Owner::new(latch, request, index));
+    debug_assert!(removed.is_some(), "a latch was gone before its release");
+}

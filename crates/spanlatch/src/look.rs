@@ -1,0 +1,85 @@
+//! The search for earlier conflicting latches, in bounded steps, resumable.
+
+use interval_btree::{Interval, IntervalMap};
+use spanset::{Access, Key, conflicts};
+
+use crate::latch::{Latch, Owner, RequestId};
+
+/// Latches by interval.
+pub(crate) type LatchTree = IntervalMap<Key, Owner>;
+
+/// How far a request's search for earlier conflicts has come.
+///
+/// Latches that conflict and were sequenced earlier only ever disappear, never appear. So what has
+/// been passed once need not be looked at again, and a search that goes on where it stopped, whatever
+/// has changed meanwhile, finds every earlier conflict that is still there.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Index of the request's own latch whose conflicts are being looked for.
+    pub(crate) latch: usize,
+    /// Which tree is being searched: writes first, then, for a write, reads.
+    pub(crate) tree: Tree,
+    /// The entry after which to go on; it may be gone.
+    pub(crate) after: Option<(Interval<Key>, Owner)>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tree {
+    #[default]
+    Writes,
+    Reads,
+}
+
+impl Tree {
+    /// The access of the latches in this tree.
+    pub(crate) fn access(self) -> Access {
+        match self {
+            Tree::Writes => Access::Write,
+            Tree::Reads => Access::Read,
+        }
+    }
+}
+
+/// What a bounded look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No earlier conflict is left: the latches are held.
+    Nothing,
+    /// An earlier conflict, still held.
+    Conflict(RequestId),
+    /// The steps ran out; look again.
+    OutOfSteps,
+}
+
+impl Look {
+    /// Searches one tree for a latch of a request sequenced before `sequence` that conflicts with
+    /// `latch`, taking at most `steps` entries. O(log n + steps).
+    pub(crate) fn search(
+        &mut self,
+        tree: &LatchTree,
+        latch: &Latch,
+        sequence: u64,
+        steps: &mut usize,
+    ) -> Found {
+        let access = self.tree.access();
+        let entries = match &self.after {
+            None => tree.overlapping(&latch.interval),
+            Some((interval, owner)) => tree.overlapping_after(&latch.interval, (interval, owner)),
+        };
+        for (interval, owner) in entries {
+            let earlier = owner.request.sequence < sequence;
+            let conflict =
+                earlier && conflicts((latch.access, latch.timestamp), (access, owner.timestamp));
+            if conflict || *steps == 0 {
+                self.after = Some((interval.clone(), *owner));
+                return match conflict {
+                    true => Found::Conflict(owner.request),
+                    false => Found::OutOfSteps,
+                };
+            }
+            *steps -= 1;
+        }
+        self.after = None;
+        Found::Nothing
+    }
+}

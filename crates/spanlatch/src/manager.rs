@@ -1,0 +1,264 @@
+//! The latch manager and what it is made with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use spanlatch_metrics::LatchMetrics;
+use spanset::SpanSet;
+
+use crate::counts::Counts;
+use crate::error::{ShuttingDown, WaitError};
+use crate::guard::{Guard, Place};
+use crate::latch::Latch;
+use crate::line::Line;
+use crate::look::Look;
+use crate::monitor::Monitor;
+use crate::pending::Pending;
+
+/// Puts requests in line for the spans that they declare.
+///
+/// A `Manager` is a handle: cloning it is cheap, and all clones share one line.
+///
+/// ```
+/// use spanlatch::Manager;
+/// use spanset::{Span, SpanSet};
+///
+/// let manager = Manager::new();
+/// let mut spans = SpanSet::new();
+/// spans.write(Span::point("apple"));
+/// spans.read(Span::range("pear", "plum")?);
+///
+/// let first = manager.acquire(&spans)?;
+/// let mut second = manager.sequence(&spans)?;
+/// assert!(!second.is_ready());
+/// drop(first);
+/// let second = second.wait()?;
+/// assert_eq!(manager.counts().latches(), 2);
+/// drop(second);
+/// assert_eq!(manager.counts().latches(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Manager {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all handles, pendings and guards of a manager share.
+pub(crate) struct Shared {
+    /// Held for the time that it takes to insert, remove or look for the spans of one request; no
+    /// waker is called and nothing is logged under it.
+    pub(crate) line: Mutex<Line>,
+    pub(crate) metrics: LatchMetrics,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
+    /// Nanoseconds. Only a setting: nothing is ordered by it, so `Relaxed`.
+    slow_threshold: AtomicU64,
+    long_hold_threshold: Duration,
+}
+
+impl Manager {
+    /// The least slow-request threshold. What waits for less is not slow but busy.
+    pub const MIN_SLOW_THRESHOLD: Duration = Duration::from_millis(10);
+
+    /// A manager with the default settings and no exported metrics.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// To choose settings.
+    pub fn builder() -> Builder {
+        Builder {
+            metrics: LatchMetrics::default(),
+            clock: Box::new(Instant::now),
+            slow_threshold: Duration::from_secs(5),
+            long_hold_threshold: Duration::from_secs(3),
+        }
+    }
+
+    /// Takes a place in line for all of `spans` at once, behind every request that was sequenced
+    /// before and ahead of every later one. Never blocks, whoever holds what.
+    ///
+    /// The place is taken in this call, not when the returned future is first polled. Dropping the
+    /// [`Pending`], or the [`Guard`] that it becomes, gives it up.
+    ///
+    /// O(k log n) under the mutex for k spans among n latches.
+    ///
+    /// # Errors
+    ///
+    /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
+    pub fn sequence(&self, spans: &SpanSet) -> Result<Pending, ShuttingDown> {
+        let latches = spans.iter().map(Latch::from).collect();
+        let mut look = Look::default();
+        let (id, found) = {
+            let mut line = self.shared.line.lock();
+            if line.is_shut_down() {
+                return Err(ShuttingDown);
+            }
+            let id = line.sequence(latches);
+            (id, line.look(id, &mut look))
+        };
+        let place = Place::new(Arc::clone(&self.shared), id);
+        Ok(Pending::new(place, look, found))
+    }
+
+    /// [`sequence`](Self::sequence) and [`wait`](Pending::wait): blocks the thread until the latches
+    /// are held.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::ShuttingDown`].
+    pub fn acquire(&self, spans: &SpanSet) -> Result<Guard, WaitError> {
+        self.sequence(spans)?.wait()
+    }
+
+    /// As [`acquire`](Self::acquire), until `deadline`. If that has passed already, nothing is
+    /// inserted.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::DeadlinePassed`] or [`WaitError::ShuttingDown`]; no latch remains.
+    pub fn acquire_until(&self, spans: &SpanSet, deadline: Instant) -> Result<Guard, WaitError> {
+        if Instant::now() >= deadline {
+            return Err(WaitError::DeadlinePassed);
+        }
+        self.sequence(spans)?.wait_until(deadline)
+    }
+
+    /// How many latches and requests are in line now. O(1).
+    pub fn counts(&self) -> Counts {
+        self.shared.line.lock().counts()
+    }
+
+    /// Refuses new requests, and makes every wait end with [`WaitError::ShuttingDown`]. Guards go on
+    /// holding until they are dropped. O(requests), once.
+    pub fn shut_down(&self) {
+        let wakers = self.shared.line.lock().shut_down();
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    /// Changes the time after which a wait is slow, from the next [`tick`](Self::tick) on. Less than
+    /// [`MIN_SLOW_THRESHOLD`](Self::MIN_SLOW_THRESHOLD) is taken as that.
+    pub fn set_slow_threshold(&self, threshold: Duration) {
+        let nanos = threshold.max(Self::MIN_SLOW_THRESHOLD).as_nanos();
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        self.shared.slow_threshold.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Tells the manager the time: waits that have become slow are counted and warned about.
+    ///
+    /// [`monitor`](Self::monitor) calls it in production, tests call it with the times they like. The
+    /// work is proportional to the waits that became slow since the last tick.
+    pub fn tick(&self, now: Instant) {
+        crate::monitor::tick(&self.shared, now);
+    }
+
+    /// Panics, naming the invariant, unless all invariants of the line hold. O(n log n); for tests.
+    #[doc(hidden)]
+    pub fn verify(&self) {
+        self.shared.line.lock().verify();
+    }
+
+    /// Starts a thread that [`tick`](Self::tick)s every `interval`, until the returned [`Monitor`] is
+    /// dropped or the manager and all its guards are gone.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it cannot start a thread.
+    pub fn monitor(&self, interval: Duration) -> std::io::Result<Monitor> {
+        Monitor::start(Arc::downgrade(&self.shared), interval)
+    }
+}
+
+impl Default for Manager {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    pub(crate) fn slow_threshold(&self) -> Duration {
+        Duration::from_nanos(self.slow_threshold.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn long_hold_threshold(&self) -> Duration {
+        self.long_hold_threshold
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("counts", &self.line.lock().counts())
+            .field("slow_threshold", &self.slow_threshold())
+            .field("long_hold_threshold", &self.long_hold_threshold)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The settings of a [`Manager`].
+#[must_use]
+pub struct Builder {
+    metrics: LatchMetrics,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
+    slow_threshold: Duration,
+    long_hold_threshold: Duration,
+}
+
+impl Builder {
+    /// Where waits are counted. Default: nowhere that anybody looks.
+    pub fn metrics(mut self, metrics: LatchMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// What tells when a wait begins and ends. It is read by requests that have to wait, and by no
+    /// others. Default: [`Instant::now`].
+    pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// After how long a wait is slow. Default: 5 s; at least [`Manager::MIN_SLOW_THRESHOLD`].
+    pub fn slow_threshold(mut self, threshold: Duration) -> Self {
+        self.slow_threshold = threshold;
+        self
+    }
+
+    /// After how long a hold is logged when it ends. Default: 3 s.
+    pub fn long_hold_threshold(mut self, threshold: Duration) -> Self {
+        self.long_hold_threshold = threshold;
+        self
+    }
+
+    /// The manager.
+    pub fn build(self) -> Manager {
+        let manager = Manager {
+            shared: Arc::new(Shared {
+                line: Mutex::default(),
+                metrics: self.metrics,
+                clock: self.clock,
+                slow_threshold: AtomicU64::new(0),
+                long_hold_threshold: self.long_hold_threshold,
+            }),
+        };
+        manager.set_slow_threshold(self.slow_threshold);
+        manager
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("slow_threshold", &self.slow_threshold)
+            .field("long_hold_threshold", &self.long_hold_threshold)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! A request in line, on its way to its guard.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use crate::error::WaitError;
+use crate::guard::{Guard, Place};
+use crate::latch::RequestId;
+use crate::look::{Found, Look};
+
+/// A request that has been sequenced and may have to wait.
+///
+/// It becomes a [`Guard`] by `.await`, on any executor, or by [`wait`](Self::wait), which blocks the
+/// thread; both are one implementation. Dropping it cancels: its latches are removed at once and those
+/// parked on them look again; nobody else is woken. The drop takes the manager's mutex.
+///
+/// The search for conflicts goes on where it stopped whenever the request is polled. Nothing of the line is
+/// retained meanwhile.
+#[must_use = "dropping a pending request gives up its place in line"]
+pub struct Pending {
+    /// `None` once the guard has been handed out or the wait has failed.
+    place: Option<Place>,
+    look: Look,
+    found: Found,
+    waiting_since: Option<Instant>,
+}
+
+impl Pending {
+    pub(crate) fn new(place: Place, look: Look, found: Found) -> Self {
+        Pending {
+            place: Some(place),
+            look,
+            found,
+            waiting_since: None,
+        }
+    }
+
+    /// The request's number in sequence order: of two requests of one manager, the one sequenced
+    /// first has the smaller.
+    ///
+    /// `None` after the future has completed.
+    pub fn sequence_number(&self) -> Option<u64> {
+        self.place.as_ref().map(|place| place.id.sequence)
+    }
+
+    /// Whether every earlier conflicting latch has been released, so that [`wait`](Self::wait) would
+    /// return at once. Never blocks. True after a shutdown, when waiting fails at once.
+    pub fn is_ready(&mut self) -> bool {
+        let Some(Place { shared, id }) = &self.place else {
+            return true;
+        };
+        while self.found != Found::Nothing {
+            let mut line = shared.line.lock();
+            if line.is_shut_down() {
+                return true;
+            }
+            if let Found::Conflict(on) = self.found
+                && line.holds(on)
+            {
+                return false;
+            }
+            self.found = line.look(*id, &mut self.look);
+        }
+        true
+    }
+
+    /// Blocks the thread until every earlier conflicting latch has been released.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::ShuttingDown`]; the latches are gone.
+    pub fn wait(self) -> Result<Guard, WaitError> {
+        self.block(None)
+    }
+
+    /// As [`wait`](Self::wait), until `deadline` at the latest. A request that is ready gets its guard
+    /// even if the deadline has passed.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::DeadlinePassed`] or [`WaitError::ShuttingDown`]; the latches are gone.
+    pub fn wait_until(self, deadline: Instant) -> Result<Guard, WaitError> {
+        self.block(Some(deadline))
+    }
+
+    /// Parks the thread on the future.
+    fn block(mut self, deadline: Option<Instant>) -> Result<Guard, WaitError> {
+        if self.is_ready() {
+            // Ready, or shut down: no waker will be stored.
+            if let Poll::Ready(outcome) = self.poll_wait(Waker::noop()) {
+                return outcome;
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Poll::Ready(outcome) = self.poll_wait(&waker) {
+                return outcome;
+            }
+            match deadline {
+                None => thread::park(),
+                Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                    Some(left) if !left.is_zero() => thread::park_timeout(left),
+                    _ => return Err(WaitError::DeadlinePassed),
+                },
+            }
+        }
+    }
+
+    fn poll_wait(&mut self, waker: &Waker) -> Poll<Result<Guard, WaitError>> {
+        let place = self.place.take().expect("polled after completion");
+        match self.go_on(&place, waker) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(Guard::new(place))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.place = Some(place);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Alternates between looking for an earlier conflict and parking on the one found.
+    fn go_on(&mut self, place: &Place, waker: &Waker) -> Poll<Result<(), WaitError>> {
+        let Place { shared, id } = place;
+        loop {
+            match self.found {
+                Found::Nothing if self.waiting_since.is_none() => return Poll::Ready(Ok(())),
+                Found::Nothing => {
+                    let now = shared.now();
+                    let since = shared.line.lock().acquired(*id, now, &shared.metrics);
+                    if let Some(since) = since {
+                        let waited = now.saturating_duration_since(since);
+                        shared.metrics.wait.observe(waited);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Found::OutOfSteps => {
+                    let mut line = shared.line.lock();
+                    if line.is_shut_down() {
+                        return Poll::Ready(Err(WaitError::ShuttingDown));
+                    }
+                    self.found = line.look(*id, &mut self.look);
+                }
+                Found::Conflict(on) => match self.park(place, on, waker) {
+                    Some(poll) => return poll,
+                    None => continue,
+                },
+            }
+        }
+    }
+
+    /// Parks on `on`, or looks further if that is gone.
+    fn park(
+        &mut self,
+        Place { shared, id }: &Place,
+        on: RequestId,
+        waker: &Waker,
+    ) -> Option<Poll<Result<(), WaitError>>> {
+        // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
+        let since = *self.waiting_since.get_or_insert_with(|| shared.now());
+        let mut waker = Some(waker.clone());
+        let mut line = shared.line.lock();
+        if line.is_shut_down() {
+            return Some(Poll::Ready(Err(WaitError::ShuttingDown)));
+        }
+        if line.park(*id, on, self.look.latch, since, &mut waker) {
+            return Some(Poll::Pending);
+        }
+        self.found = line.look(*id, &mut self.look);
+        None
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Guard, WaitError>;
+
+    /// # Panics
+    ///
+    /// When polled after it has completed.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_wait(context.waker())
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pending")
+            .field(&self.sequence_number())
+            .finish()
+    }
+}
+
+/// Wakes a thread parked in [`Pending::wait`].
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

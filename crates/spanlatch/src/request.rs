@@ -1,0 +1,53 @@
+//! A request in line: its latches, who is parked on it, and whom it is parked on.
+
+use std::task::Waker;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use crate::latch::{Latch, RequestId};
+use crate::unsettled::Links;
+
+/// A request's latches. Two are inline: a span and the descriptor of its range.
+pub(crate) type Latches = SmallVec<[Latch; 2]>;
+
+/// A request that has been sequenced and not released.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) id: RequestId,
+    /// In the order in which they were declared.
+    pub(crate) latches: Latches,
+    /// By scope: neighbours in the queue of requests with unsettled reads, if this is one.
+    pub(crate) unsettled: [Option<Links>; 2],
+    /// By scope: the reads among the latches before this index are in the read tree.
+    pub(crate) settled: [usize; 2],
+    /// Who is parked here, each once, in no particular order.
+    pub(crate) parked_here: Vec<Parked>,
+    /// The wait for the first earlier conflict to the last, if one has begun and not ended.
+    pub(crate) wait: Option<Wait>,
+    /// The last tick before this request was sequenced; if it had to wait, when that ended.
+    pub(crate) held_since: Option<Instant>,
+}
+
+/// A request parked on another.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) slot: usize,
+    pub(crate) waker: Waker,
+}
+
+/// A wait in progress. It begins when a request first parks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// The wait's number; they are numbered as they begin.
+    pub(crate) number: u64,
+    pub(crate) since: Instant,
+    /// The request parked on; it may be released by now.
+    pub(crate) on: RequestId,
+    /// Position in `parked_here` of the request parked on, as long as that is held.
+    pub(crate) position: usize,
+    /// Which of its own latches the request is waiting for.
+    pub(crate) latch: usize,
+    /// Whether the slow-request gauge counts it.
+    pub(crate) slow: bool,
+}

@@ -1,0 +1,264 @@
+//! Slow waits are counted once, warned about once, and forgotten on every way out.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use spanlatch::Manager;
+use spanlatch_metrics::{Gauge, Histogram, LatchMetrics};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::notation::spans;
+use crate::wake::Task;
+
+/// A manager whose time stands still unless it is moved.
+struct Bench {
+    manager: Manager,
+    start: Instant,
+    elapsed: Arc<AtomicU64>,
+    slow: Gauge,
+    wait: Histogram,
+    log: Log,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let start = Instant::now();
+        let elapsed = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&elapsed);
+        let metrics = LatchMetrics::default();
+        let (slow, wait) = (metrics.slow.gauge().clone(), metrics.wait.clone());
+        let manager = Manager::builder()
+            .metrics(metrics)
+            .clock(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)))
+            .build();
+        Bench {
+            manager,
+            start,
+            elapsed,
+            slow,
+            wait,
+            log: Log::default(),
+        }
+    }
+
+    /// Moves the time on, and ticks; everything logged on the way is kept.
+    fn pass(&self, seconds: u64) {
+        let elapsed = self.elapsed.fetch_add(seconds, Ordering::Relaxed) + seconds;
+        self.logged(|| self.manager.tick(self.start + Duration::from_secs(elapsed)));
+    }
+
+    fn logged<T>(&self, work: impl FnOnce() -> T) -> T {
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(self.log.clone())
+            .with_ansi(false);
+        tracing::subscriber::with_default(subscriber.finish(), work)
+    }
+
+    fn waiting(&self, text: &str) -> Task {
+        let mut task = Task::new(self.manager.sequence(&spans(text)).unwrap());
+        assert!(task.poll().is_pending());
+        task
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Log;
+
+    fn make_writer(&self) -> Log {
+        self.clone()
+    }
+}
+
+#[test]
+fn a_wait_is_slow_once_it_is_longer_than_the_threshold_and_is_counted_once() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let mut task = bench.waiting("R a");
+    bench.pass(5);
+    assert_eq!(bench.slow.value(), 0);
+    bench.pass(1);
+    assert_eq!(bench.slow.value(), 1);
+    bench.pass(1);
+    bench.pass(1);
+    assert_eq!(bench.slow.value(), 1);
+    drop(guard);
+    assert_eq!(bench.slow.value(), 1, "until it has acquired");
+    assert!(task.poll().is_ready());
+    assert_eq!(bench.slow.value(), 0);
+}
+
+#[test]
+fn the_wait_starts_when_the_request_first_parks() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let mut task = Task::new(bench.manager.sequence(&spans("R a")).unwrap());
+    bench.pass(100);
+    assert!(task.poll().is_pending());
+    bench.pass(5);
+    assert_eq!(bench.slow.value(), 0);
+    bench.pass(1);
+    assert_eq!(bench.slow.value(), 1);
+    drop((task, guard));
+}
+
+#[test]
+fn a_wait_goes_on_from_one_holder_to_the_next() {
+    let bench = Bench::new();
+    let first = bench.manager.acquire(&spans("W a")).unwrap();
+    let second = bench.manager.acquire(&spans("W b")).unwrap();
+    let mut task = bench.waiting("R a; R b");
+    bench.pass(3);
+    drop(first);
+    assert!(task.poll().is_pending());
+    bench.pass(3);
+    assert_eq!(bench.slow.value(), 1);
+    drop(second);
+    assert!(task.poll().is_ready());
+    assert_eq!((bench.slow.value(), bench.wait.count()), (0, 1));
+    assert_eq!(bench.wait.sum(), Duration::from_secs(6));
+}
+
+#[test]
+fn cancellation_and_shutdown_lower_the_gauge() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let cancelled = bench.waiting("R a");
+    let mut shut_down = bench.waiting("R a");
+    bench.pass(6);
+    assert_eq!(bench.slow.value(), 2);
+    drop(cancelled);
+    assert_eq!(bench.slow.value(), 1);
+    bench.manager.shut_down();
+    let waker = std::task::Waker::noop();
+    let mut context = std::task::Context::from_waker(waker);
+    let ended = std::pin::Pin::new(&mut shut_down.pending).poll(&mut context);
+    assert!(matches!(ended, Poll::Ready(Err(_))));
+    assert_eq!(bench.slow.value(), 0);
+    assert_eq!(bench.wait.count(), 0, "neither of them acquired");
+    drop(guard);
+}
+
+#[test]
+fn a_request_that_does_not_wait_is_not_in_the_histogram() {
+    let bench = Bench::new();
+    drop(bench.manager.acquire(&spans("W a")).unwrap());
+    assert_eq!(bench.wait.count(), 0);
+}
+
+#[test]
+fn the_threshold_can_be_changed_and_has_a_least_value() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let task = bench.waiting("R a");
+    bench.manager.set_slow_threshold(Duration::from_secs(60));
+    bench.pass(59);
+    assert_eq!(bench.slow.value(), 0);
+    bench.manager.set_slow_threshold(Duration::ZERO);
+    bench.manager.tick(bench.start + Duration::from_millis(10));
+    assert_eq!(bench.slow.value(), 0);
+    bench.manager.tick(bench.start + Duration::from_millis(11));
+    assert_eq!(bench.slow.value(), 1);
+    drop((task, guard));
+}
+
+#[test]
+fn a_warning_names_the_wait_and_the_head_of_its_blocking_chain() {
+    let bench = Bench::new();
+    bench.pass(1);
+    let head = bench
+        .manager
+        .acquire(&spans("W [a,c); W x; W y; W z; R q"))
+        .unwrap();
+    let middle = bench.waiting("W [b,d)");
+    bench.pass(2);
+    let last = bench.waiting("R c@7; local W r");
+    bench.pass(4);
+    bench.pass(1);
+    bench.pass(1);
+    let lines = bench.log.lines();
+    assert_eq!(lines.len(), 2, "one warning per wait: {lines:#?}");
+    let warning = &lines[1];
+    for part in [
+        "WARN",
+        "request=2",
+        "waited=6s",
+        r#"wants=read ["c"] at 0.000000007,0"#,
+        "parked_on=1",
+        "head=0",
+        "head_held=Some(8s)",
+        r#"head_latches=write ["a", "c"), write ["x"], write ["y"] and 2 more"#,
+    ] {
+        assert!(warning.contains(part), "{part} is not in {warning}");
+    }
+    drop((last, middle, head));
+}
+
+#[test]
+fn many_slow_waits_are_all_counted_and_some_described() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let tasks = Vec::from_iter((0..300).map(|_| bench.waiting("R a")));
+    bench.pass(6);
+    assert_eq!(bench.slow.value(), 300);
+    let lines = bench.log.lines();
+    assert_eq!(lines.len(), 11);
+    assert!(lines[10].contains("more=290"), "{}", lines[10]);
+    drop(tasks);
+    assert_eq!(bench.slow.value(), 0);
+    drop(guard);
+}
+
+#[test]
+fn a_long_hold_is_logged_when_it_ends_at_most_once_a_second() {
+    let bench = Bench::new();
+    bench.pass(1);
+    let hold = |text: &str| bench.manager.acquire(&spans(text)).unwrap();
+    let (first, second, third) = (hold("W a"), hold("W b"), hold("W c"));
+    bench.pass(2);
+    let short = hold("W d");
+    bench.pass(2);
+    bench.logged(|| drop((first, second, short)));
+    assert_eq!(bench.log.lines().len(), 1);
+    assert!(
+        bench.log.lines()[0].contains("held=4s"),
+        "{:?}",
+        bench.log.lines()
+    );
+    bench.pass(1);
+    bench.logged(|| drop(third));
+    assert_eq!(bench.log.lines().len(), 2);
+}
+
+#[test]
+fn the_monitor_thread_ticks_and_stops_when_dropped() {
+    let manager = Manager::builder().slow_threshold(Duration::ZERO).build();
+    let guard = manager.acquire(&spans("W a")).unwrap();
+    let mut task = Task::new(manager.sequence(&spans("R a")).unwrap());
+    assert!(task.poll().is_pending());
+    let monitor = manager.monitor(Duration::from_millis(1)).unwrap();
+    drop(monitor);
+    drop((task, guard));
+}
