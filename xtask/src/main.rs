@@ -22,7 +22,11 @@ use crate::workspace::Workspace;
 
 /// The workspace's own commands.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    arg_required_else_help = false
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

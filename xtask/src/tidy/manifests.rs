@@ -120,8 +120,8 @@ mod tests {
                 .iter()
                 .zip(["\"0.2.0\"", "\"2021\"", "\"1.85\"", "\"Unlicense\"", "[]"])
         {
-            let inherited = format!("{field}.workspace = true");
-            let manifest = INTERVAL_BTREE.replace(&inherited, &format!("{field} = {own}"));
+            let inherited = format!("\n{field}.workspace = true");
+            let manifest = INTERVAL_BTREE.replace(&inherited, &format!("\n{field} = {own}"));
             assert_eq!(
                 find(members_inherit, &[(FILE, &manifest)]),
                 [format!("{FILE}: does not inherit package.{field}")]
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(
             find_in_root("bytes = \"1\" # shared\nlog = \"0.4\"\nserde = { version = \"1\" } # \n"),
             [
-                "Cargo.toml:17: does not say why log is there",
-                "Cargo.toml:18: does not say why serde is there",
+                "Cargo.toml:16: does not say why log is there",
+                "Cargo.toml:17: does not say why serde is there",
             ]
         );
     }
@@ -182,7 +182,7 @@ mod tests {
     fn a_dependency_out_of_order_is_found() {
         assert_eq!(
             find_in_root("log = \"0.4\" # why\nbytes = \"1\" # why"),
-            ["Cargo.toml:17: bytes is not in alphabetical order"]
+            ["Cargo.toml:16: bytes is not in alphabetical order"]
         );
     }
 
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(
             found,
             [
+                "Cargo.toml:16: is not a dependency on one line",
                 "Cargo.toml:17: is not a dependency on one line",
-                "Cargo.toml:18: is not a dependency on one line",
             ]
         );
     }

@@ -30,6 +30,9 @@ spanset = { path = "crates/spanset", version = "0.1.0" }
 # Everybody else's.
 bytes = "1" # cheap to share
 serde = { version = "1", features = ["derive"] } # data
+
+[workspace.lints.rust]
+missing_docs = "warn"
 "#,
     ),
     (
