@@ -92,8 +92,8 @@ impl Declaration {
 
     /// Whether this declaration, on its own, allows an access to its span: without a timestamp of
     /// its own, whatever its access covers; `read@T` allows reads at or below `T`; `write@T` allows
-    /// reads at any timestamp and writes at or above `T`. What has a timestamp never allows an access
-    /// that has none.
+    /// reads at any timestamp and writes at or above `T`. What has a timestamp never allows an
+    /// access that has none.
     pub(crate) fn allows(&self, access: Access, at: Option<Timestamp>) -> bool {
         match (self.access, access, self.timestamp(), at) {
             (Access::Read, Access::Write, _, _) => false,
@@ -117,8 +117,8 @@ impl Declaration {
         (self.space, self.access)
     }
 
-    /// Takes in the span of `other`, if both are of one kind and their spans overlap or touch, given
-    /// that `other` does not start lower. Says whether it did.
+    /// Takes in the span of `other`, if both are of one kind and their spans overlap or touch,
+    /// given that `other` does not start lower. Says whether it did.
     pub(crate) fn join(&mut self, other: &Declaration) -> bool {
         let joins = self.kind() == other.kind() && other.span.floor() <= self.span.end();
         if joins {

@@ -14,9 +14,10 @@ pub use cursor::DeclaredCursor;
 ///
 /// # Undeclared access
 ///
-/// It is a bug. In debug builds it panics on the spot, with the message of [`UndeclaredAccess`], so that the
-/// backtrace shows who did it; in release builds the call returns [`DeclaredError::Undeclared`]. Either
-/// way the engine isn't touched, and no undeclared key or value is shown.
+/// It is a bug. In debug builds it panics on the spot, with the message of [`UndeclaredAccess`], so
+/// that the backtrace shows who did it; in release builds the call returns
+/// [`DeclaredError::Undeclared`]. Either way the engine isn't touched, and no undeclared key or
+/// value is shown.
 #[derive(Clone, Debug)]
 pub struct Declared<'s, T> {
     inner: T,
@@ -59,7 +60,6 @@ impl<'s, T> Declared<'s, T> {
         self.inner
     }
 
-    #[track_caller]
     fn check<E>(
         &self,
         access: Access,
@@ -72,7 +72,6 @@ impl<'s, T> Declared<'s, T> {
 }
 
 /// Panics on an undeclared access in debug builds, and returns it in release builds.
-#[track_caller]
 fn declared<T, E>(checked: Result<T, UndeclaredAccess>) -> Result<T, DeclaredError<E>> {
     match checked {
         Ok(allowed) => Ok(allowed),
@@ -85,7 +84,6 @@ impl<R: Reader> Reader for Declared<'_, R> {
     type Value = R::Value;
     type Error = DeclaredError<R::Error>;
 
-    #[track_caller]
     fn get(&self, key: &Key, at: Option<Timestamp>) -> Result<Option<Self::Value>, Self::Error> {
         self.check(Access::Read, key, at)?;
         self.inner.get(key, at).map_err(DeclaredError::Engine)
@@ -108,7 +106,6 @@ impl<W: Writer> Writer for Declared<'_, W> {
     type Value = W::Value;
     type Error = DeclaredError<W::Error>;
 
-    #[track_caller]
     fn put(
         &mut self,
         key: Key,
@@ -121,7 +118,6 @@ impl<W: Writer> Writer for Declared<'_, W> {
             .map_err(DeclaredError::Engine)
     }
 
-    #[track_caller]
     fn delete(&mut self, key: Key, at: Option<Timestamp>) -> Result<(), Self::Error> {
         self.check(Access::Write, &key, at)?;
         self.inner.delete(key, at).map_err(DeclaredError::Engine)

@@ -32,7 +32,8 @@ pub trait Reader {
 /// A place among the entries of a [`Reader`], in the order of keys.
 ///
 /// A cursor is on an entry or on none. It starts on none, and is on none after a seek that found
-/// nothing, a step off either end, or an error; from there steps lead nowhere, and a seek leads back.
+/// nothing, a step off either end, or an error; from there steps lead nowhere, and a seek leads
+/// back.
 pub trait Cursor {
     /// What a key has.
     type Value;

@@ -21,8 +21,8 @@ pub type Key = Bytes;
 /// - **ordered**: a range's start is below its end.
 /// - **one form**: `[k, k\0)` covers nothing but `k` and is the point `k`.
 ///
-/// So [`end`](Span::end) is [`End::At`] for points and for nothing else. Spans are ordered by start,
-/// then by end.
+/// So [`end`](Span::end) is [`End::At`] for points and for nothing else. Spans are ordered by
+/// start, then by end.
 ///
 /// ```
 /// use spanset::Span;

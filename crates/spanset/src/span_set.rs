@@ -139,8 +139,8 @@ impl SpanSet {
             .any(|a| other.iter().any(|b| a.conflicts_with(b)))
     }
 
-    /// Raises to `to` the timestamp of each global write that has a lower one. Reads, and writes as of
-    /// every timestamp, stay as they are. O(n).
+    /// Raises to `to` the timestamp of each global write that has a lower one. Reads, and writes as
+    /// of every timestamp, stay as they are. O(n).
     pub fn forward_writes(&mut self, to: Timestamp) {
         for declaration in &mut self.declarations {
             declaration.forward_write(to);

@@ -63,9 +63,9 @@ impl UndeclaredAccess {
         self.0.first.as_ref()
     }
 
-    /// The nearest declaration of the same scope, if there is any: one that holds the first undeclared
-    /// spot but does not allow the access, or else of the neighbours below and above the one that shares the
-    /// longer beginning with it.
+    /// The nearest declaration of the same scope, if there is any: one that holds the first
+    /// undeclared spot but does not allow the access, or else of the neighbours below and above the
+    /// one that shares the longer beginning with it.
     pub fn nearest(&self) -> Option<&Declaration> {
         self.0.nearest.as_ref()
     }

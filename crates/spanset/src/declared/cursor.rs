@@ -7,10 +7,11 @@ use super::declared;
 
 /// A [`Cursor`] that checks where it seeks, and shows only what was declared for reading.
 ///
-/// A seek to a key needs that key declared, a reverse seek to an end the position just below it. From
-/// there the cursor may step through the whole stretch of declared keys around it, however many
-/// declarations make it up. A seek or step that leaves the stretch ends on no entry, and this is no error;
-/// to go on in another stretch would show that there is nothing between the two, which was not declared.
+/// A seek to a key needs that key declared, a reverse seek to an end the position just below it.
+/// From there the cursor may step through the whole stretch of declared keys around it, however
+/// many declarations make it up. A seek or step that leaves the stretch ends on no entry, and this
+/// is no error; to go on in another stretch would show that there is nothing between the two, which
+/// was not declared.
 #[derive(Clone, Debug)]
 pub struct DeclaredCursor<'s, C> {
     inner: C,
@@ -45,7 +46,6 @@ impl<C: Cursor> Cursor for DeclaredCursor<'_, C> {
     type Value = C::Value;
     type Error = DeclaredError<C::Error>;
 
-    #[track_caller]
     fn seek(&mut self, key: &Key) -> Result<(), Self::Error> {
         self.run = None;
         let around = declared(self.spans.check_key(self.touch, key))?;
@@ -53,7 +53,6 @@ impl<C: Cursor> Cursor for DeclaredCursor<'_, C> {
         self.inner.seek(key).map_err(DeclaredError::Engine)
     }
 
-    #[track_caller]
     fn seek_back(&mut self, end: End<'_>) -> Result<(), Self::Error> {
         self.run = None;
         let around = declared(self.spans.check_below(self.touch, end))?;

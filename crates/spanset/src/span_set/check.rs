@@ -7,9 +7,10 @@ use crate::{Access, Declaration, End, Key, Scope, Span, SpanSet, Timestamp, Unde
 ///
 /// A declaration without timestamp allows whatever its access covers (a write covers reads);
 /// `read@T` allows reads at or below `T`; `write@T` allows reads at any timestamp and writes at or
-/// above `T`; an access without timestamp is allowed by declarations without one alone. The declarations
-/// that allow an access may cover its span piece by piece, in any order. O(n) where the pieces of one
-/// span come in ascending order, as after [`sort_and_dedup`](Self::sort_and_dedup); O(n * pieces) else.
+/// above `T`; an access without timestamp is allowed by declarations without one alone. The
+/// declarations that allow an access may cover its span piece by piece, in any order. O(n) where
+/// the pieces of one span come in ascending order, as after
+/// [`sort_and_dedup`](Self::sort_and_dedup); O(n * pieces) else.
 impl SpanSet {
     /// Checks that an access to `span` as of every timestamp was declared.
     ///
@@ -39,9 +40,9 @@ impl SpanSet {
         self.check(Touch::new(access, Scope::Global, Some(at)), span)
     }
 
-    /// Checks that an access, as of every timestamp, to the position just below `end` was declared: what
-    /// a reverse seek to an exclusive end touches. A range that ends at `end` covers it, and so does any
-    /// other span that starts below `end` and reaches it.
+    /// Checks that an access, as of every timestamp, to the position just below `end` was declared:
+    /// what a reverse seek to an exclusive end touches. A range that ends at `end` covers it, and
+    /// so does any other span that starts below `end` and reaches it.
     ///
     /// # Errors
     ///
@@ -156,7 +157,8 @@ impl SpanSet {
     }
 
     /// How far up the keys from `from` on are in allowing declarations without a gap; once that is
-    /// `enough`, it stops looking. A pass over the list takes all pieces that come in ascending order.
+    /// `enough`, it stops looking. A pass over the list takes all pieces that come in ascending
+    /// order.
     fn reach_up<'a>(&'a self, touch: Touch, from: End<'a>, enough: End<'_>) -> End<'a> {
         let mut reached = from;
         loop {
@@ -175,8 +177,8 @@ impl SpanSet {
         }
     }
 
-    /// How far down the keys below `from` are in allowing declarations without a gap. Passes over the
-    /// list from the back, for the same reason.
+    /// How far down the keys below `from` are in allowing declarations without a gap. Passes over
+    /// the list from the back, for the same reason.
     fn reach_down<'a>(&'a self, touch: Touch, from: &'a Key) -> &'a Key {
         let mut reached = from;
         loop {
@@ -193,8 +195,8 @@ impl SpanSet {
         }
     }
 
-    /// The denial of `place`, of which nothing from `from` on is allowed; `covers` says which declarations
-    /// hold that spot all the same.
+    /// The denial of `place`, of which nothing from `from` on is allowed; `covers` says which
+    /// declarations hold that spot all the same.
     fn deny(
         &self,
         touch: Touch,

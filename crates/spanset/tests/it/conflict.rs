@@ -157,7 +157,8 @@ fn a_forwarded_write_still_conflicts_with_what_reads_above_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Why the rules of checking are what they are: the latches of a request stand for its accesses.
+    /// Why the rules of checking are what they are: the latches of a request stand for its
+    /// accesses.
     #[test]
     fn whatever_conflicts_with_an_allowed_access_conflicts_with_the_set(
         (set, _) in a_set(),

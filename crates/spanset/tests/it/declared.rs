@@ -351,8 +351,8 @@ fn a_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// The cursor by the words of its documentation: on entry `on` of `entries`, which are atoms, within the
-/// stretch of declared atoms around the last seek.
+/// The cursor by the words of its documentation: on entry `on` of `entries`, which are atoms,
+/// within the stretch of declared atoms around the last seek.
 struct NaiveCursor {
     entries: Vec<usize>,
     declared: u32,

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 
 use spanset::{Cursor, End, Key, Reader, Timestamp, Writer};
 
-/// The versions of each key, oldest first; `None` is a deletion. What has no timestamp is at the lowest,
-/// and is all that a read without timestamp sees.
+/// The versions of each key, oldest first; `None` is a deletion. What has no timestamp is at the
+/// lowest, and is all that a read without timestamp sees.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     versions: BTreeMap<Key, BTreeMap<Timestamp, Option<u32>>>,

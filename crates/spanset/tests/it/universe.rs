@@ -1,8 +1,8 @@
 //! A key space small enough to be listed, and naive sets of its keys.
 //!
-//! Its *cuts* are all keys of up to two bytes out of {0x00, 0x01, 0xff} and, for each, the next key. Every
-//! span here starts and ends at cuts, so what lies between two neighbouring cuts, an *atom*, is never
-//! divided: a set of keys is a set of atoms, one bit each.
+//! Its *cuts* are all keys of up to two bytes out of {0x00, 0x01, 0xff} and, for each, the next
+//! key. Every span here starts and ends at cuts, so what lies between two neighbouring cuts, an
+//! *atom*, is never divided: a set of keys is a set of atoms, one bit each.
 
 use proptest::prelude::*;
 use spanset::{Access, Declaration, End, Key, Scope, Span, SpanSet, Timestamp};
@@ -131,7 +131,8 @@ pub(crate) fn a_set() -> impl Strategy<Value = (SpanSet, Vec<Naive>)> {
         .prop_map(|declarations| declarations.into_iter().unzip())
 }
 
-/// The atoms of which each lies in one declaration that allows the access, by the words of the rules.
+/// The atoms of which each lies in one declaration that allows the access, by the words of the
+/// rules.
 pub(crate) fn allowed(set: &[Naive], access: Access, scope: Scope, at: Option<Timestamp>) -> Atoms {
     let allows = |held: &&Naive| {
         let kind = held.access == Access::Write || access == Access::Read;
@@ -151,8 +152,8 @@ pub(crate) fn allowed(set: &[Naive], access: Access, scope: Scope, at: Option<Ti
         .fold(0, |set, held| set | held.atoms)
 }
 
-/// The end at a cut; one past the last cut is no end. A cut that follows a single key can be said in two
-/// ways, of which `as_key` takes the other.
+/// The end at a cut; one past the last cut is no end. A cut that follows a single key can be said
+/// in two ways, of which `as_key` takes the other.
 pub(crate) fn end_at(cuts: &[Key], cut: usize, as_key: bool) -> End<'_> {
     match cuts.get(cut) {
         None => End::Unbounded,
