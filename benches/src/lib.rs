@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod predecessor;
+
 pub mod name;
 pub mod workload;
 
