@@ -1,4 +1,4 @@
-//! The guarantees of the crate: tables of cases, and models over a tiny universe of keys.
+//! The guarantees of the crate: tables of cases, models over a tiny universe of keys, and allocations counted.
 
 mod conflict;
 mod declared;
@@ -6,3 +6,4 @@ mod engine;
 mod set;
 mod span;
 mod universe;
+mod work;

@@ -342,12 +342,12 @@ proptest! {
 
     #[test]
     fn a_span_is_allowed_iff_each_of_its_keys_is((set, naive) in a_set()) {
-        let cuts = cuts();
+        let (cuts, spans) = (cuts(), all_spans());
         for (access, at) in all_accesses() {
             let declared = allowed(&naive, access, Global, at);
-            for (span, atoms) in all_spans() {
+            for (span, atoms) in &spans {
                 let undeclared = atoms & !declared;
-                match check(&set, access, &span, at) {
+                match check(&set, access, span, at) {
                     Ok(()) => prop_assert_eq!(undeclared, 0, "{}", span),
                     Err(denied) => {
                         prop_assert_ne!(undeclared, 0, "{}", denied);
@@ -361,8 +361,8 @@ proptest! {
         }
         for access in [Read, Write] {
             let declared = allowed(&naive, access, Local, None);
-            for (span, atoms) in all_spans() {
-                let checked = set.check_allowed(access, Local, &span);
+            for (span, atoms) in &spans {
+                let checked = set.check_allowed(access, Local, span);
                 prop_assert_eq!(checked.is_ok(), atoms & !declared == 0, "{}", span);
             }
         }
