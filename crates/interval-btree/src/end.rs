@@ -34,6 +34,10 @@ impl<K> End<K> {
         }
     }
 
+    const fn is_at(&self) -> bool {
+        matches!(self, End::At(_))
+    }
+
     /// The same end with another key.
     pub fn map<L>(self, f: impl FnOnce(K) -> L) -> End<L> {
         match self {
@@ -64,13 +68,9 @@ impl<K: Clone> End<&K> {
 
 impl<K: Ord> Ord for End<K> {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (End::Before(a), End::Before(b)) | (End::At(a), End::At(b)) => a.cmp(b),
-            (End::Before(a), End::At(b)) => a.cmp(b).then(Ordering::Less),
-            (End::At(a), End::Before(b)) => a.cmp(b).then(Ordering::Greater),
-            (End::Unbounded, End::Unbounded) => Ordering::Equal,
-            (End::Unbounded, _) => Ordering::Greater,
-            (_, End::Unbounded) => Ordering::Less,
+        match (self.key(), other.key()) {
+            (Some(a), Some(b)) => a.cmp(b).then_with(|| self.is_at().cmp(&other.is_at())),
+            (a, b) => a.is_none().cmp(&b.is_none()),
         }
     }
 }

@@ -153,13 +153,13 @@ impl<K: Ord> Interval<K> {
 }
 
 impl<K: Ord> Ord for Interval<K> {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        self.start
-            .cmp(&other.start)
-            .then_with(|| match (&self.tail, &other.tail) {
-                (Tail::Point, Tail::Point) => Ordering::Equal,
-                _ => self.end().cmp(&other.end()),
-            })
+        match self.start.cmp(&other.start) {
+            Ordering::Equal if self.is_point() && other.is_point() => Ordering::Equal,
+            Ordering::Equal => self.end().cmp(&other.end()),
+            unequal => unequal,
+        }
     }
 }
 

@@ -189,7 +189,7 @@ impl<K: Ord, V, const B: usize> Node<K, V, B> {
         let mut steps = path.iter_mut();
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, leaf.entries.binary_search_by(&order)),
+                Node::Leaf(leaf) => return (leaf, leaf.locate(&start, &order)),
                 Node::Branch(branch) => {
                     let child = branch.child_for(&start, &order);
                     if let Some(step) = steps.next() {
@@ -206,10 +206,10 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
     /// The entry at a place that `locate` found.
     pub(crate) fn entry_mut(&mut self, path: &[u8], at: usize) -> &mut Entry<K, V> {
         match self {
-            Node::Leaf(leaf) => &mut Arc::make_mut(leaf).entries[at],
+            Node::Leaf(leaf) => &mut Leaf::make_mut(leaf).entries[at],
             Node::Branch(branch) => {
                 let child = usize::from(path[0]);
-                Arc::make_mut(branch).children[child].entry_mut(&path[1..], at)
+                Branch::make_mut(branch).children[child].entry_mut(&path[1..], at)
             }
         }
     }
@@ -222,8 +222,8 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
         entry: Entry<K, V>,
     ) -> Grown<K, Node<K, V, B>> {
         match self {
-            Node::Leaf(leaf) => Arc::make_mut(leaf).insert(at, entry).into_node(),
-            Node::Branch(branch) => Arc::make_mut(branch).insert(path, at, entry).into_node(),
+            Node::Leaf(leaf) => Leaf::make_mut(leaf).insert(at, entry).into_node(),
+            Node::Branch(branch) => Branch::make_mut(branch).insert(path, at, entry).into_node(),
         }
     }
 
@@ -231,8 +231,8 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
     /// may have changed.
     pub(crate) fn remove(&mut self, path: &[u8], at: usize) -> (Entry<K, V>, bool) {
         match self {
-            Node::Leaf(leaf) => Arc::make_mut(leaf).remove(at),
-            Node::Branch(branch) => Arc::make_mut(branch).remove(path, at),
+            Node::Leaf(leaf) => Leaf::make_mut(leaf).remove(at),
+            Node::Branch(branch) => Branch::make_mut(branch).remove(path, at),
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Overlapping<'t, 'q, K, V, const B: usize = 32> {
     /// Where to look next; `None` when nothing further can overlap.
     cursor: Option<Cursor<'t, K, V, B>>,
     query: &'q Interval<K>,
+    /// How many entries of the leaf are known to overlap without looking at each.
+    sure: usize,
 }
 
 impl<'t, 'q, K: Ord, V, const B: usize> Overlapping<'t, 'q, K, V, B> {
@@ -30,13 +32,18 @@ impl<'t, 'q, K: Ord, V, const B: usize> Overlapping<'t, 'q, K, V, B> {
                 at,
             })
         });
-        Overlapping { cursor, query }
+        Overlapping {
+            cursor,
+            query,
+            sure: 0,
+        }
     }
 
     pub(crate) fn at(cursor: Cursor<'t, K, V, B>, query: &'q Interval<K>) -> Self {
         Overlapping {
             cursor: Some(cursor),
             query,
+            sure: 0,
         }
     }
 }
@@ -54,21 +61,31 @@ impl<'t, K: Ord, V, const B: usize> Iterator for Overlapping<'t, '_, K, V, B> {
                 leaf,
                 at,
             } = self.cursor.as_mut()?;
-            for (interval, value) in &leaf.entries[*at..] {
+            while let Some((interval, value)) = leaf.entries.get(*at) {
                 *at += 1;
-                if !query.reaches(interval.start()) {
+                if *at > self.sure && !query.reaches(interval.start()) {
                     // All that follow start even later.
                     self.cursor = None;
                     return None;
                 }
-                if interval.reaches(start) {
+                if *at <= self.sure || interval.reaches(start) {
                     return Some((interval, value));
                 }
             }
-            match root.leaf_after(path, &|branch, from| branch.first_past(from, start)) {
-                Some(next) => (*leaf, *at) = (next, 0),
-                None => self.cursor = None,
-            }
+            let next = root.leaf_after(path, &|branch, from| branch.first_past(from, start));
+            let Some(next) = next else {
+                self.cursor = None;
+                return None;
+            };
+            (*leaf, *at) = (next, 0);
+            self.sure = match next.entries.as_slice() {
+                [(first, _), .., (last, _)]
+                    if first.start() >= start && query.reaches(last.start()) =>
+                {
+                    next.entries.len()
+                }
+                _ => 0,
+            };
         }
     }
 }
@@ -80,6 +97,7 @@ impl<K, V, const B: usize> Clone for Overlapping<'_, '_, K, V, B> {
         Overlapping {
             cursor: self.cursor,
             query: self.query,
+            sure: self.sure,
         }
     }
 }

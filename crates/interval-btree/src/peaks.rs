@@ -38,9 +38,9 @@ impl<const B: usize> Peaks<B> {
         len: usize,
         further: impl Fn(usize, usize) -> bool,
     ) -> bool {
-        for i in (at + 1..len).rev() {
-            let peak = self.0[i - 1];
-            self.0[i] = peak + u8::from(usize::from(peak) >= at);
+        self.0.copy_within(at..len - 1, at + 1);
+        for peak in &mut self.0 {
+            *peak = peak.wrapping_add(u8::from(*peak >= at as u8));
         }
         self.changed(at, len, further);
         self.up_to(len - 1) == at
@@ -56,9 +56,9 @@ impl<const B: usize> Peaks<B> {
     ) -> bool {
         let was_peak = self.up_to(at) == at;
         let was_top = self.up_to(len) == at;
-        for i in at..len {
-            let peak = self.0[i + 1];
-            self.0[i] = peak - u8::from(usize::from(peak) > at);
+        self.0.copy_within(at + 1..=len, at);
+        for peak in &mut self.0 {
+            *peak -= u8::from(*peak > at as u8);
         }
         if was_peak {
             self.changed(at, len, further);

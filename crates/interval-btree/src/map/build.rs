@@ -9,7 +9,7 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
         let len = entries.len();
         let mut level: Vec<(K, Node<K, V, B>)> = chunks::<_, B>(entries)
             .map(|entries| {
-                let mut leaf = Leaf::EMPTY;
+                let mut leaf = Leaf::empty();
                 leaf.extend(entries);
                 (leaf.entries[0].0.start().clone(), leaf.into())
             })
@@ -17,7 +17,7 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
         while level.len() > 1 {
             level = chunks::<_, B>(level)
                 .map(|children| {
-                    let mut branch = Branch::EMPTY;
+                    let mut branch = Branch::empty();
                     branch.extend(children);
                     (branch.starts[0].clone(), branch.into())
                 })

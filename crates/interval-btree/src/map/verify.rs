@@ -1,70 +1,138 @@
-//! The checker of the invariants.
+//! The checks of the invariants, one function each.
 
 use super::IntervalMap;
 use crate::Interval;
-use crate::node::{Node, min_len};
+use crate::node::{Branch, Entry, Leaf, Node, min_len};
 
 impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
-    /// Checks the invariants that are listed on the type. O(n).
-    ///
-    /// # Panics
-    ///
-    /// If one is broken, with its name.
-    #[doc(hidden)]
-    pub fn verify(&self) {
-        let entries: Vec<_> = self.iter().collect();
-        assert!(entries.is_sorted_by(|a, b| a < b), "sorted");
-        let Some(root) = &self.root else {
-            assert_eq!(self.len, 0, "counted");
-            return;
-        };
-        assert_eq!(check(root, true).0, self.len, "counted");
+    pub(super) fn verify_sorted(&self) {
+        let entries: Vec<_> = self.root.iter().flat_map(entries).collect();
+        assert!(
+            entries.is_sorted_by(|a, b| a < b),
+            "sorted: entries are out of order"
+        );
     }
-}
 
-/// Checks a subtree; returns how many entries it has and its height.
-fn check<K: Ord, V: Ord, const B: usize>(node: &Node<K, V, B>, is_root: bool) -> (usize, usize) {
-    let least = match node {
-        _ if !is_root => min_len(B),
-        Node::Branch(_) => 2,
-        Node::Leaf(_) => 0,
-    };
-    assert!(node.len() >= least, "filled");
-    match node {
-        Node::Leaf(leaf) => {
+    pub(super) fn verify_separated(&self) {
+        for branch in self.root.iter().flat_map(branches) {
+            for (i, pair) in branch.children.windows(2).enumerate() {
+                let bound = &branch.starts[i + 1];
+                let (before, after) = (last(&pair[0]).start(), pair[1].first().0.start());
+                assert!(
+                    before <= bound,
+                    "separated: an entry starts above the bound after it"
+                );
+                assert!(
+                    bound <= after,
+                    "separated: an entry starts below the bound before it"
+                );
+            }
+        }
+    }
+
+    pub(super) fn verify_balanced(&self) {
+        for branch in self.root.iter().flat_map(branches) {
+            let mut heights = branch.children.iter().map(height);
+            let first = heights.next();
+            assert!(
+                heights.all(|height| Some(height) == first),
+                "balanced: heights differ"
+            );
+        }
+    }
+
+    pub(super) fn verify_filled(&self) {
+        if let Some(Node::Branch(root)) = &self.root {
+            assert!(
+                root.children.len() >= 2,
+                "filled: the root has an only child"
+            );
+        }
+        for child in self
+            .root
+            .iter()
+            .flat_map(branches)
+            .flat_map(|branch| &branch.children)
+        {
+            assert!(
+                child.len() >= min_len(B),
+                "filled: a node has {} parts only",
+                child.len()
+            );
+        }
+    }
+
+    pub(super) fn verify_measured(&self) {
+        for branch in self.root.iter().flat_map(branches) {
+            for (end, child) in branch.ends.iter().zip(&branch.children) {
+                let furthest = entries(child).map(|(interval, _)| interval.end()).max();
+                assert!(
+                    furthest == Some(end.as_ref()),
+                    "measured: a child's end is wrong"
+                );
+            }
+        }
+    }
+
+    pub(super) fn verify_peaked(&self) {
+        for branch in self.root.iter().flat_map(branches) {
+            let ends: Vec<_> = branch.ends.iter().collect();
+            check_peaks(&ends, |i| branch.peaks.up_to(i));
+        }
+        for leaf in self.root.iter().flat_map(leaves) {
             let ends: Vec<_> = leaf
                 .entries
                 .iter()
                 .map(|(interval, _)| interval.end())
                 .collect();
-            for i in 0..ends.len() {
-                let peak = (0..=i).rev().max_by_key(|&j| ends[j]);
-                assert_eq!(Some(leaf.peaks.up_to(i)), peak, "peaks");
-            }
-            (leaf.entries.len(), 0)
+            check_peaks(&ends, |i| leaf.peaks.up_to(i));
         }
+    }
+
+    pub(super) fn verify_counted(&self) {
+        assert_eq!(
+            self.root.iter().flat_map(entries).count(),
+            self.len,
+            "counted"
+        );
+    }
+}
+
+fn check_peaks<E: Ord>(ends: &[E], peak: impl Fn(usize) -> usize) {
+    let mut furthest = 0;
+    for i in 0..ends.len() {
+        if ends[i] > ends[furthest] {
+            furthest = i;
+        }
+        assert_eq!(peak(i), furthest, "peaked: at {i}");
+    }
+}
+
+fn branches<K, V, const B: usize>(node: &Node<K, V, B>) -> Vec<&Branch<K, V, B>> {
+    match node {
+        Node::Leaf(_) => Vec::new(),
         Node::Branch(branch) => {
-            let mut len = 0;
-            let mut height = None;
-            for (i, child) in branch.children.iter().enumerate() {
-                if i > 0 {
-                    let bound = &branch.starts[i];
-                    assert!(last(&branch.children[i - 1]).start() <= bound, "separated");
-                    assert!(bound <= child.first().0.start(), "separated");
-                }
-                let (child_len, child_height) = check(child, false);
-                assert_eq!(
-                    *height.get_or_insert(child_height),
-                    child_height,
-                    "balanced"
-                );
-                assert!(branch.ends[i].as_ref() == child.top(), "ends");
-                let peak = (0..=i).rev().max_by_key(|&j| &branch.ends[j]);
-                assert_eq!(Some(branch.peaks.up_to(i)), peak, "peaks");
-                len += child_len;
-            }
-            (len, 1 + height.unwrap_or(0))
+            let below = branch.children.iter().flat_map(branches);
+            std::iter::once(&**branch).chain(below).collect()
         }
+    }
+}
+
+fn leaves<K, V, const B: usize>(node: &Node<K, V, B>) -> Vec<&Leaf<K, V, B>> {
+    match node {
+        Node::Leaf(leaf) => vec![leaf],
+        Node::Branch(branch) => branch.children.iter().flat_map(leaves).collect(),
+    }
+}
+
+fn entries<K, V, const B: usize>(node: &Node<K, V, B>) -> impl Iterator<Item = &Entry<K, V>> {
+    leaves(node).into_iter().flat_map(|leaf| &leaf.entries)
+}
+
+fn height<K, V, const B: usize>(node: &Node<K, V, B>) -> usize {
+    match node {
+        Node::Leaf(_) => 0,
+        Node::Branch(branch) => 1 + height(&branch.children[0]),
     }
 }
 

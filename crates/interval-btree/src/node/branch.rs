@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use arrayvec::ArrayVec;
-use triomphe::Arc;
+use triomphe::{Arc, UniqueArc};
 
-use super::{Entry, Grown, Node, min_len, split_len};
+use super::{Entry, Grown, Leaf, Node, min_len, split_len};
 use crate::End;
 use crate::peaks::Peaks;
 
@@ -33,16 +33,35 @@ impl<K: Clone, V, const B: usize> Clone for Branch<K, V, B> {
 }
 
 impl<K, V, const B: usize> Branch<K, V, B> {
-    pub(crate) const EMPTY: Self = Branch {
-        starts: ArrayVec::new_const(),
-        ends: ArrayVec::new_const(),
-        children: ArrayVec::new_const(),
-        peaks: Peaks::new(),
-    };
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Branch {
+            starts: ArrayVec::new(),
+            ends: ArrayVec::new(),
+            children: ArrayVec::new(),
+            peaks: Peaks::new(),
+        }
+    }
 
     /// The greatest end.
     pub(crate) fn top(&self) -> End<&K> {
         self.ends[self.peaks.up_to(self.ends.len() - 1)].as_ref()
+    }
+}
+
+impl<K: Clone, V, const B: usize> Branch<K, V, B> {
+    /// The branch, copied first if it is shared.
+    pub(crate) fn make_mut(shared: &mut Arc<Self>) -> &mut Self {
+        if !Arc::is_unique(shared) {
+            // Filled where it is to stay: moving a node there costs more than its contents.
+            let mut copy = UniqueArc::new(Self::empty());
+            copy.starts.extend(shared.starts.iter().cloned());
+            copy.ends.extend(shared.ends.iter().cloned());
+            copy.children.extend(shared.children.iter().cloned());
+            copy.peaks = shared.peaks;
+            *shared = copy.shareable();
+        }
+        Arc::make_mut(shared)
     }
 }
 
@@ -53,19 +72,28 @@ impl<K: Ord, V, const B: usize> Branch<K, V, B> {
         start: &impl Fn(&K) -> Ordering,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> usize {
-        let (mut low, mut high) = (1, self.children.len());
-        while low < high {
-            let mid = low.midpoint(high);
-            // The bound may be that of an entry that is gone, and equal starts may lie on both
-            // sides of it: then the first entry beyond decides.
-            let beyond = start(&self.starts[mid]).then_with(|| order(self.children[mid].first()));
-            if beyond == Ordering::Greater {
-                high = mid;
-            } else {
-                low = mid + 1;
-            }
+        let below = |bound: &K| start(bound) == Ordering::Less;
+        let at = 1 + self.starts[1..].partition_point(below);
+        match self.starts.get(at) {
+            Some(bound) if start(bound) == Ordering::Equal => at - 1 + self.ties(at, start, order),
+            _ => at - 1,
         }
-        low - 1
+    }
+
+    /// How many of the children from `at` on, whose bounds are equal to the start looked for, are
+    /// to be passed.
+    ///
+    /// A bound may be that of an entry that is gone, and entries with equal starts may lie on
+    /// both sides of it: the first entry of the child decides.
+    fn ties(
+        &self,
+        at: usize,
+        start: &impl Fn(&K) -> Ordering,
+        order: &impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> usize {
+        let ties = self.starts[at..].partition_point(|bound| start(bound) == Ordering::Equal);
+        self.children[at..at + ties]
+            .partition_point(|child| order(child.first()) != Ordering::Greater)
     }
 
     /// The first child at `from` or after in which some entry's end is past `key`.
@@ -82,7 +110,7 @@ impl<K: Ord, V, const B: usize> Branch<K, V, B> {
 impl<K: Ord + Clone, V, const B: usize> Branch<K, V, B> {
     /// A branch with two children.
     pub(crate) fn pair(left: Node<K, V, B>, start: K, right: Node<K, V, B>) -> Self {
-        let mut branch = Self::EMPTY;
+        let mut branch = Self::empty();
         branch.extend([(start.clone(), left), (start, right)]);
         branch
     }
@@ -113,7 +141,7 @@ impl<K: Ord + Clone, V, const B: usize> Branch<K, V, B> {
             };
         }
         let left = B + 1 - split_len(B);
-        let mut right = Self::EMPTY;
+        let mut right = Self::empty();
         if at < left {
             self.split_off(left - 1, &mut right);
             self.insert_child(at, start, child);
@@ -207,7 +235,7 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
         };
         match (l, r) {
             (Node::Leaf(l), Node::Leaf(r)) => {
-                let (l, r) = (Arc::make_mut(l), Arc::make_mut(r));
+                let (l, r) = (Leaf::make_mut(l), Leaf::make_mut(r));
                 if donor == left {
                     let (entry, _) = l.remove(l.entries.len() - 1);
                     r.insert(0, entry);
@@ -218,7 +246,7 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
                 *bound = r.entries[0].0.start().clone();
             }
             (Node::Branch(l), Node::Branch(r)) => {
-                let (l, r) = (Arc::make_mut(l), Arc::make_mut(r));
+                let (l, r) = (Branch::make_mut(l), Branch::make_mut(r));
                 if donor == left {
                     let (start, node) = l.remove_child(l.children.len() - 1);
                     r.starts[0] = std::mem::replace(bound, start.clone());
@@ -241,12 +269,12 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
     fn append(&mut self, start: K, right: Self) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
-                Arc::make_mut(left).extend(Arc::unwrap_or_clone(right).entries);
+                Leaf::make_mut(left).extend(Arc::unwrap_or_clone(right).entries);
             }
             (Node::Branch(left), Node::Branch(right)) => {
                 let right = Arc::unwrap_or_clone(right);
                 let starts = std::iter::once(start).chain(right.starts.into_iter().skip(1));
-                Arc::make_mut(left).extend(starts.zip(right.children));
+                Branch::make_mut(left).extend(starts.zip(right.children));
             }
             _ => unreachable!("siblings are of one height"),
         }

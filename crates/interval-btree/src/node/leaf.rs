@@ -1,6 +1,9 @@
 //! A node that holds entries.
 
+use std::cmp::Ordering;
+
 use arrayvec::ArrayVec;
+use triomphe::{Arc, UniqueArc};
 
 use super::{Entry, Grown, split_len};
 use crate::End;
@@ -14,10 +17,13 @@ pub(crate) struct Leaf<K, V, const B: usize> {
 }
 
 impl<K, V, const B: usize> Leaf<K, V, B> {
-    pub(crate) const EMPTY: Self = Leaf {
-        entries: ArrayVec::new_const(),
-        peaks: Peaks::new(),
-    };
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Leaf {
+            entries: ArrayVec::new(),
+            peaks: Peaks::new(),
+        }
+    }
 
     /// The greatest end in a leaf that isn't empty.
     pub(crate) fn top(&self) -> End<&K> {
@@ -27,11 +33,44 @@ impl<K, V, const B: usize> Leaf<K, V, B> {
     }
 }
 
+impl<K: Clone, V: Clone, const B: usize> Leaf<K, V, B> {
+    /// The leaf, copied first if it is shared.
+    pub(crate) fn make_mut(shared: &mut Arc<Self>) -> &mut Self {
+        if !Arc::is_unique(shared) {
+            // Filled where it is to stay: moving a node there costs more than its contents.
+            let mut copy = UniqueArc::new(Self::empty());
+            copy.entries.extend(shared.entries.iter().cloned());
+            copy.peaks = shared.peaks;
+            *shared = copy.shareable();
+        }
+        Arc::make_mut(shared)
+    }
+}
+
 impl<K: Ord, V, const B: usize> Leaf<K, V, B> {
     /// The first entry whose end is past `key`.
     pub(crate) fn first_past(&self, key: &K) -> Option<usize> {
         self.peaks
             .first(self.entries.len(), |i| self.entries[i].0.reaches(key))
+    }
+
+    /// Where an entry is, or would be inserted (see [`Node::locate`](super::Node::locate)).
+    pub(crate) fn locate(
+        &self,
+        start: &impl Fn(&K) -> Ordering,
+        order: &impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> Result<usize, usize> {
+        let below = |entry: &Entry<K, V>| start(entry.0.start()) == Ordering::Less;
+        let at = self.entries.partition_point(below);
+        match self.entries.get(at).map_or(Ordering::Greater, order) {
+            Ordering::Equal => Ok(at),
+            Ordering::Greater => Err(at),
+            // Others with the same start.
+            Ordering::Less => match self.entries[at + 1..].binary_search_by(order) {
+                Ok(more) => Ok(at + 1 + more),
+                Err(more) => Err(at + 1 + more),
+            },
+        }
     }
 
     /// Appends entries, of no more entries than there is room for.
@@ -57,7 +96,7 @@ impl<K: Ord, V, const B: usize> Leaf<K, V, B> {
         }
         // The larger part of B + 1 entries stays, the smaller part goes.
         let left = B + 1 - split_len(B);
-        let mut right = Leaf::EMPTY;
+        let mut right = Leaf::empty();
         if at < left {
             right.extend(self.entries.drain(left - 1..));
             self.insert(at, entry);
