@@ -144,6 +144,18 @@ fn a_wrapper_sees_the_declarations_of_its_own_scope() {
         None
     );
     assert!(denial(|| Declared::local(&engine, &spans).get(&g, None)).is_some());
+    let seeks = |key: &Key| {
+        let (global, local) = (
+            Declared::global(&engine, &spans),
+            Declared::local(&engine, &spans),
+        );
+        [
+            denial(|| global.cursor(None).seek(key)).is_none(),
+            denial(|| local.cursor(None).seek(key)).is_none(),
+        ]
+    };
+    assert_eq!(seeks(&g), [true, false]);
+    assert_eq!(seeks(&l), [false, true]);
     assert_eq!(
         denial(|| Declared::local(&mut engine, &spans).put(l, 2, None)),
         None

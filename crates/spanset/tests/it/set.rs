@@ -146,6 +146,7 @@ fn a_denial_names_the_access_the_span_and_the_nearest_declaration() {
     let set = set([
         Declaration::global_at(Read, range("a", "c"), Timestamp::new(5_000_000_007, 1)),
         Declaration::global(Write, Span::point("zebra1")),
+        Declaration::global(Write, Span::point("zebra2")),
         Declaration::local(Write, Span::point("a")),
     ]);
     let texts = [
@@ -170,7 +171,7 @@ fn a_denial_names_the_access_the_span_and_the_nearest_declaration() {
         ),
         (
             set.check_allowed_below(Read, Global, End::Unbounded),
-            r#"undeclared read of the last position; the nearest declaration is write ["zebra1"]"#,
+            r#"undeclared read of the last position; the nearest declaration is write ["zebra2"]"#,
         ),
         (
             set.check_allowed_below(Read, Local, End::Before(&Key::from("a"))),
