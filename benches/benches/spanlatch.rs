@@ -77,7 +77,11 @@ fn read_write_mix(criterion: &mut Criterion) {
         let sets = Vec::from_iter((0..65_536).map(|index| {
             let (a, b) = (random_key(), random_key());
             let span = Span::range(a.clone().min(b.clone()), a.max(b)).expect("two keys");
-            if index % (reads + 1) == 0 { write(span) } else { read(span) }
+            if index % (reads + 1) == 0 {
+                write(span)
+            } else {
+                read(span)
+            }
         }));
         let manager = Manager::new();
         let mut line = VecDeque::with_capacity(16);
@@ -106,7 +110,9 @@ fn held(criterion: &mut Criterion) {
             let mut order = Vec::from_iter(0..count);
             rng.shuffle(&mut order);
             let guards = Vec::from_iter(
-                order.iter().map(|&index| manager.acquire(&hold(point(2 * index))).expect("free")),
+                order
+                    .iter()
+                    .map(|&index| manager.acquire(&hold(point(2 * index))).expect("free")),
             );
             drop(manager.acquire(&write(point(1))).expect("free"));
             for (name, operation) in [("write", write as fn(Span) -> SpanSet), ("read", read)] {
@@ -119,7 +125,11 @@ fn held(criterion: &mut Criterion) {
                 let mut next = probes.iter().cycle();
                 let id = BenchmarkId::new(kind, format!("{count}/op={name}"));
                 group.bench_function(id, |bencher| {
-                    bencher.iter(|| manager.acquire(next.next().expect("endless")).expect("free"));
+                    bencher.iter(|| {
+                        manager
+                            .acquire(next.next().expect("endless"))
+                            .expect("free")
+                    });
                 });
             }
             drop(guards);
