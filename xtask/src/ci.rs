@@ -161,3 +161,31 @@ fn is_as_committed(root: &Path) -> anyhow::Result<bool> {
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Step;
+    use crate::workspace::{Workspace, root};
+
+    fn commands(step: Step) -> Vec<String> {
+        let workspace = Workspace::load(&root()).expect("a sound workspace");
+        let commands = step.commands(&workspace);
+        commands.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_is_packaged_but_what_is_not_published() {
+        assert_eq!(
+            commands(Step::Package),
+            [
+                "cargo package --workspace --locked --allow-dirty --exclude spanlatch-benches --exclude xtask"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_example_is_run() {
+        let run = "cargo run --quiet --locked -p spanlatch-metrics --example own_metrics";
+        assert!(commands(Step::Examples).contains(&run.to_owned()));
+    }
+}

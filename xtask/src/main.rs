@@ -85,10 +85,61 @@ fn misuse(error: &clap::Error) -> ExitCode {
     ) {
         error.exit();
     }
+    eprintln!("{}", one_line(error));
+    ExitCode::from(2)
+}
+
+fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
     let message = message.split("\n\nFor more").next().unwrap_or(message);
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    eprintln!("{line}; see cargo xtask --help");
-    ExitCode::from(2)
+    format!("{line}; see cargo xtask --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Cli, Command, one_line};
+
+    #[test]
+    fn misuse_is_told_in_one_line() {
+        for (args, line) in [
+            (
+                "",
+                "error: 'cargo xtask' requires a subcommand but one was not provided [subcommands: bench, ci, tidy, help]",
+            ),
+            ("nope", "error: unrecognized subcommand 'nope'"),
+            ("tidy all", "error: unexpected argument 'all' found"),
+            (
+                "ci --only all",
+                "error: invalid value 'all' for '--only <STEP>' [possible values: fmt, tidy, clippy, test, docs, examples, bench, package]",
+            ),
+            (
+                "ci --list --only fmt",
+                "error: the argument '--list' cannot be used with '--only <STEP>'",
+            ),
+        ] {
+            let args = ["xtask"].into_iter().chain(args.split_whitespace());
+            let error = Cli::try_parse_from(args).unwrap_err();
+            assert_eq!(one_line(&error), format!("{line}; see cargo xtask --help"));
+        }
+    }
+
+    #[test]
+    fn everything_after_bench_is_left_to_the_benchmarks() {
+        for given in [
+            &["--help"][..],
+            &["all", "--list"],
+            &["--runs", "5", "--nonsense"],
+            &["compare", "a.json", "--", "b"],
+        ] {
+            let line = ["xtask", "bench"].iter().chain(given);
+            match Cli::try_parse_from(line).unwrap().command {
+                Command::Bench { args } => assert_eq!(args, given),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
