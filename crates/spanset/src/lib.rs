@@ -2,16 +2,19 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod end;
+mod span;
+mod timestamp;
+
 mod access;
 mod conflict;
 mod declaration;
-mod declared;
-mod end;
-mod engine;
-mod span;
+
 mod span_set;
-mod timestamp;
 mod undeclared;
+
+mod declared;
+mod engine;
 
 pub use access::{Access, Scope};
 pub use conflict::conflicts;
