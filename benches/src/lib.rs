@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod micro;
 pub mod predecessor;
 
 pub mod name;

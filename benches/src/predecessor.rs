@@ -1,6 +1,7 @@
 //! The predecessor of the latch manager: a queue of commands that lists its prerequisites.
 
 use std::fmt;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +11,14 @@ use parking_lot::Mutex;
 use spanlatch_replica::{Error, Latches};
 use spanset::SpanSet;
 
-mod command;
+mod channel;
 mod coverage;
 mod part;
 mod queue;
 #[cfg(test)]
 mod tests;
 
-use command::Prerequisites;
+use channel::Prerequisites;
 use part::Group;
 use queue::{Place, Queue};
 
@@ -61,12 +62,12 @@ impl Predecessor {
     pub fn sequence(&self, spans: &SpanSet) -> Pending {
         let groups = Group::of_all(spans);
         let (place, prerequisites) = self.shared.queue.lock().join(groups);
-        let guard = Guard {
+        let line = Line {
             shared: Arc::clone(&self.shared),
             place,
         };
         Pending {
-            guard: Some(guard),
+            line: Some(line),
             prerequisites,
         }
     }
@@ -89,8 +90,8 @@ impl Latches for Predecessor {
     fn shut_down(&self) {
         // Before the wake-ups: whoever is woken, or registers from now on, sees it.
         self.shared.shut_down.store(true, Ordering::Release);
-        for command in self.shared.queue.lock().commands() {
-            command.wake_all();
+        for channel in self.shared.queue.lock().channels() {
+            channel.wake_all();
         }
     }
 }
@@ -101,25 +102,44 @@ impl fmt::Debug for Predecessor {
     }
 }
 
+/// A place in the line of a queue.
+#[derive(Debug)]
+struct Line {
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+impl Line {
+    /// Leaves the line. Those that wait for this command go on, to what it still waited for.
+    fn leave(&self, still: Prerequisites) {
+        // The waiters are woken, and the spans freed, after the mutex is released.
+        let left = self.shared.queue.lock().leave(&self.place);
+        if let Some(channel) = &left.channel {
+            channel.hand_on(still);
+            channel.finish();
+        }
+    }
+
+    fn is_shut_down(&self) -> bool {
+        self.shared.shut_down.load(Ordering::Acquire)
+    }
+}
+
 /// A command in line. It becomes a [`Guard`] once its prerequisites have finished; dropping it leaves
-/// the line.
+/// the line, which takes the queue's mutex.
 #[derive(Debug)]
 #[must_use = "dropping it leaves the line"]
 pub struct Pending {
     /// `None` once the wait has ended.
-    guard: Option<Guard>,
+    line: Option<Line>,
     /// What is still waited for.
     prerequisites: Prerequisites,
 }
 
 impl Pending {
-    /// Leaves the line. Those that wait for this command go on to what it still waited for.
     fn give_up(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            guard
-                .place
-                .command
-                .hand_on(std::mem::take(&mut self.prerequisites));
+        if let Some(line) = self.line.take() {
+            line.leave(mem::take(&mut self.prerequisites));
         }
     }
 }
@@ -128,28 +148,28 @@ impl Future for Pending {
     type Output = Result<Guard, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let guard = self.guard.take().expect("polled after it was ready");
-        while let Some(command) = self.prerequisites.newest_unfinished() {
-            // Registered first, and then the flag is looked at: a shutdown in between wakes us.
-            if command.register(context.waker()) && !guard.shared.shut_down.load(Ordering::Acquire)
-            {
-                self.guard = Some(guard);
+        let Self {
+            line,
+            prerequisites,
+        } = &mut *self;
+        let is_shut_down = || line.as_ref().is_some_and(Line::is_shut_down);
+        while let Some(channel) = prerequisites.newest_unfinished()
+            && !is_shut_down()
+        {
+            // Looked at again once registered: a shutdown in between wakes nobody.
+            if channel.register(context.waker()) && !is_shut_down() {
                 return Poll::Pending;
             }
-            if guard.shared.shut_down.load(Ordering::Acquire) {
-                break;
-            }
         }
-        if guard.shared.shut_down.load(Ordering::Acquire) {
-            self.guard = Some(guard);
+        if is_shut_down() {
             self.give_up();
             return Poll::Ready(Err(Error::ShuttingDown));
         }
-        Poll::Ready(Ok(guard))
+        let line = line.take().expect("not polled again once it is ready");
+        Poll::Ready(Ok(Guard(line)))
     }
 }
 
-/// Leaves the line unless the wait has ended; that takes the queue's mutex.
 impl Drop for Pending {
     fn drop(&mut self) {
         self.give_up();
@@ -159,16 +179,10 @@ impl Drop for Pending {
 /// A command whose turn it is. Dropping it lets those behind it go on; that takes the queue's mutex.
 #[derive(Debug)]
 #[must_use = "dropping it releases the latches"]
-pub struct Guard {
-    shared: Arc<Shared>,
-    place: Place,
-}
+pub struct Guard(Line);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // The spans are freed, and the waiters woken, after the mutex is released.
-        let left = self.shared.queue.lock().leave(&self.place);
-        self.place.command.finish();
-        drop(left);
+        self.0.leave(Prerequisites::default());
     }
 }

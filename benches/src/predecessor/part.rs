@@ -35,13 +35,14 @@ pub(super) struct Part {
     pub(super) at: Timestamp,
 }
 
-/// A command's groups: mostly what it touches, and the descriptor of its range.
-pub(super) type Groups = SmallVec<[Group; 2]>;
+/// A command's groups. On the heap, for they are moved several times under the mutex.
+pub(super) type Groups = Vec<Group>;
 
 impl Group {
     /// Sorts the declarations of a command into groups. O(n).
     pub(super) fn of_all(spans: &SpanSet) -> Groups {
-        let mut groups = Groups::new();
+        // Mostly what it touches, and the descriptor of its range.
+        let mut groups = Groups::with_capacity(spans.len().min(2));
         for declaration in spans {
             let (scope, access) = (declaration.scope(), declaration.access());
             let same = |group: &Group| group.scope == scope && group.access == access;

@@ -8,7 +8,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 use spanset::{Access, Key, Scope, Timestamp};
 
-use super::command::{Command, Prerequisites};
+use super::channel::{Channel, Prerequisites};
 use super::coverage::{Overlap, keep_minimal};
 use super::part::{Group, Groups, Part, Standing, write_meets_read};
 
@@ -49,7 +49,9 @@ const COVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Slot {
-    command: Arc<Command>,
+    sequence: u64,
+    /// Made when the first other command has to wait for this one.
+    channel: Option<Arc<Channel>>,
     groups: Groups,
     /// The newest command that has this one on its list.
     asked_by: u64,
@@ -58,14 +60,17 @@ struct Slot {
 /// A command's place in line.
 #[derive(Debug)]
 pub(super) struct Place {
-    pub(super) command: Arc<Command>,
+    /// Smaller is earlier.
+    pub(super) sequence: u64,
     slot: usize,
 }
 
-/// What a command leaves behind, to be freed without the mutex.
+/// What a command leaves behind, to be used and freed without the mutex.
 #[derive(Debug)]
 pub(super) struct Left {
-    _slot: Slot,
+    /// What those that wait for it wait on, if any do.
+    pub(super) channel: Option<Arc<Channel>>,
+    _groups: Groups,
 }
 
 impl Queue {
@@ -84,7 +89,7 @@ impl Queue {
                     Access::Write => (&trees.writes, &mut count.1),
                 };
                 let entry = |part| Entry {
-                    sequence: slot.command.sequence,
+                    sequence: slot.sequence,
                     slot: at,
                     part,
                     at: Timestamp::MIN,
@@ -141,8 +146,11 @@ impl Queue {
         self.slots.is_empty()
     }
 
-    pub(super) fn commands(&self) -> impl Iterator<Item = &Arc<Command>> {
-        self.slots.iter().map(|(_, slot)| &slot.command)
+    /// What anybody waits on.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.slots
+            .iter()
+            .filter_map(|(_, slot)| slot.channel.as_deref())
     }
 
     /// Adds a command behind all others, and lists what it has to wait for. For each of its spans
@@ -163,21 +171,22 @@ impl Queue {
                 );
             }
         }
-        let command = Arc::new(Command::new(sequence));
         let slot = self.slots.insert(Slot {
-            command: Arc::clone(&command),
+            sequence,
+            channel: None,
             groups,
             asked_by: 0,
         });
         self.stand(slot);
-        (Place { command, slot }, Prerequisites::new(prerequisites))
+        let place = Place { sequence, slot };
+        (place, Prerequisites::new(prerequisites))
     }
 
     /// Takes a command out of the line. O(log n) for each of its spans that stands in a tree.
     pub(super) fn leave(&mut self, place: &Place) -> Left {
         let slot = self.slots.remove(place.slot);
-        let sequence = slot.command.sequence;
-        assert_eq!(sequence, place.command.sequence, "a command leaves once");
+        let sequence = slot.sequence;
+        assert_eq!(sequence, place.sequence, "a command leaves once");
         for group in &slot.groups {
             let trees = trees(&mut self.global, &mut self.local, group.scope);
             let entry = |part, at| Entry {
@@ -211,14 +220,17 @@ impl Queue {
                 (Standing::Covered, None) | (Standing::Outside, _) => unreachable!("{group:?}"),
             }
         }
-        Left { _slot: slot }
+        Left {
+            channel: slot.channel,
+            _groups: slot.groups,
+        }
     }
 
     /// Puts a new command's groups where they stand at first: reads into the buffer, writes into
     /// their tree, as one span each.
     fn stand(&mut self, at: usize) {
         let slot = &mut self.slots[at];
-        let sequence = slot.command.sequence;
+        let sequence = slot.sequence;
         for group in &mut slot.groups {
             let trees = trees(&mut self.global, &mut self.local, group.scope);
             match group.access {
@@ -236,7 +248,7 @@ impl Queue {
         let trees = trees(&mut self.global, &mut self.local, scope);
         for at in trees.buffered.drain(..) {
             let slot = &mut self.slots[at];
-            let sequence = slot.command.sequence;
+            let sequence = slot.sequence;
             slot.group(scope, Access::Read)
                 .enter(&mut trees.reads, sequence, at);
         }
@@ -248,7 +260,7 @@ impl Queue {
         &mut self,
         (scope, access, part): (Scope, Access, &Part),
         sequence: u64,
-        list: &mut SmallVec<[Arc<Command>; 4]>,
+        list: &mut SmallVec<[Arc<Channel>; 4]>,
     ) {
         let trees = trees(&mut self.global, &mut self.local, scope);
         loop {
@@ -278,7 +290,12 @@ impl Queue {
                     // Several parts may meet the same command.
                     if slot.asked_by != sequence {
                         slot.asked_by = sequence;
-                        list.push(Arc::clone(&slot.command));
+                        let channel = Channel::new(overlap.sequence);
+                        list.push(
+                            slot.channel
+                                .get_or_insert_with(|| Arc::new(channel))
+                                .clone(),
+                        );
                     }
                 });
                 return;
@@ -286,7 +303,7 @@ impl Queue {
             drop(overlaps);
             for (earlier, at) in covers {
                 let slot = &mut self.slots[at];
-                let sequence = slot.command.sequence;
+                let sequence = slot.sequence;
                 slot.group(scope, earlier)
                     .expand(trees.tree(earlier), sequence, at);
             }

@@ -631,13 +631,8 @@ async fn random_commands(
             drop(granted(&mut pending));
             continue;
         }
-        let sequence = pending
-            .guard
-            .as_ref()
-            .expect("not polled yet")
-            .place
-            .command
-            .sequence;
+        let line = pending.line.as_ref().expect("not polled yet");
+        let sequence = line.place.sequence;
         let guard = pending.await.expect("not shut down");
         let granted = clock.fetch_add(1, Ordering::SeqCst);
         if rng.bool() {

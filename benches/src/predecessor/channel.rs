@@ -1,4 +1,4 @@
-//! A command in line, its channel, and the commands that it waits for.
+//! What a command is to those that wait for it, and what a command waits for.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,18 +10,20 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 /// A command, as those that wait for it see it: a channel that is closed when it has finished.
+///
+/// A command that nobody waits for has none.
 #[derive(Debug)]
-pub(super) struct Command {
-    /// Its place in line: smaller is earlier.
+pub(super) struct Channel {
+    /// The command's place in line: smaller is earlier.
     pub(super) sequence: u64,
     /// Set under the mutex of `wakers`, and never unset; what happened before is visible after it.
     finished: AtomicBool,
     wakers: Mutex<SmallVec<[Waker; 1]>>,
-    /// What a command that gave up still waited for. Set before `finished`.
-    handed_on: OnceLock<Prerequisites>,
+    /// What the command still waited for if it gave up. Set before `finished`.
+    handed_on: OnceLock<Box<Prerequisites>>,
 }
 
-impl Command {
+impl Channel {
     pub(super) fn new(sequence: u64) -> Self {
         Self {
             sequence,
@@ -52,7 +54,7 @@ impl Command {
         let unfinished = prerequisites.unfinished();
         if !unfinished.is_empty() {
             self.handed_on
-                .set(unfinished)
+                .set(Box::new(unfinished))
                 .expect("a command gives up once");
         }
     }
@@ -77,13 +79,13 @@ impl Command {
 
 /// What a command waits for, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Prerequisites(SmallVec<[Arc<Command>; 4]>);
+pub(super) struct Prerequisites(SmallVec<[Arc<Channel>; 4]>);
 
 impl Prerequisites {
     /// The commands to wait for, in any order, each once.
-    pub(super) fn new(mut commands: SmallVec<[Arc<Command>; 4]>) -> Self {
-        commands.sort_unstable_by_key(|command| command.sequence);
-        Self(commands)
+    pub(super) fn new(mut channels: SmallVec<[Arc<Channel>; 4]>) -> Self {
+        channels.sort_unstable_by_key(|channel| channel.sequence);
+        Self(channels)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -93,7 +95,7 @@ impl Prerequisites {
     /// Forgets the newest as long as they have finished, takes over what they handed on, and gives
     /// the newest that hasn't. What is handed on is older than who hands it on, so that going from
     /// new to old meets every command once, however many hand it on.
-    pub(super) fn newest_unfinished(&mut self) -> Option<&Arc<Command>> {
+    pub(super) fn newest_unfinished(&mut self) -> Option<&Arc<Channel>> {
         while self.0.last()?.is_finished() {
             let finished = self.0.pop()?;
             for earlier in finished
@@ -126,6 +128,6 @@ impl Prerequisites {
 
     #[cfg(test)]
     pub(super) fn sequences(&self) -> Vec<u64> {
-        self.0.iter().map(|command| command.sequence).collect()
+        self.0.iter().map(|channel| channel.sequence).collect()
     }
 }
