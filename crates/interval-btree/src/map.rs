@@ -34,7 +34,8 @@ use crate::overlapping::Overlapping;
 ///
 /// - *sorted*: entries are strictly ascending, from the first leaf to the last.
 /// - *separated*: the bound between two children is not below the start of any entry before it,
-///   and not above the start of any entry after it. It may be that of an entry that is gone.
+///   and not above the start of any entry after it. It may be that of an entry that is gone. A
+///   child that is a branch repeats the bound before it.
 /// - *balanced*: all leaves are at the same depth.
 /// - *filled*: a node other than the root has at least `B / 2` parts, rounded up; a root that is a
 ///   branch has at least two.

@@ -13,7 +13,7 @@ use crate::peaks::Peaks;
 #[derive(Debug)]
 pub(crate) struct Branch<K, V, const B: usize> {
     /// Between children `i - 1` and `i`: no entry before starts above `starts[i]`, none after
-    /// starts below it. `starts[0]` means nothing.
+    /// starts below it. `starts[0]` repeats the bound before this branch, if there is one.
     pub(crate) starts: ArrayVec<K, B>,
     /// The greatest end in each child.
     pub(crate) ends: ArrayVec<End<K>, B>,
@@ -224,8 +224,8 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
         };
         let donor = if child > 0 { left } else { right };
         if self.children[donor].len() <= min_len(B) {
-            let (start, node) = self.remove_child(right);
-            self.children[left].append(start, node);
+            let (_, node) = self.remove_child(right);
+            self.children[left].append(node);
             self.refresh(left);
             return;
         }
@@ -249,13 +249,12 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
                 let (l, r) = (Branch::make_mut(l), Branch::make_mut(r));
                 if donor == left {
                     let (start, node) = l.remove_child(l.children.len() - 1);
-                    r.starts[0] = std::mem::replace(bound, start.clone());
                     r.insert_child(0, start, node);
                 } else {
-                    let (_, node) = r.remove_child(0);
-                    let start = std::mem::replace(bound, r.starts[0].clone());
+                    let (start, node) = r.remove_child(0);
                     l.insert_child(l.children.len(), start, node);
                 }
+                *bound = r.starts[0].clone();
             }
             _ => unreachable!("siblings are of one height"),
         }
@@ -265,16 +264,15 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
 }
 
 impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
-    /// Appends the right neighbour's entries or children; `start` is the bound between the two.
-    fn append(&mut self, start: K, right: Self) {
+    /// Appends the right neighbour's entries or children.
+    fn append(&mut self, right: Self) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
                 Leaf::make_mut(left).extend(Arc::unwrap_or_clone(right).entries);
             }
             (Node::Branch(left), Node::Branch(right)) => {
                 let right = Arc::unwrap_or_clone(right);
-                let starts = std::iter::once(start).chain(right.starts.into_iter().skip(1));
-                Branch::make_mut(left).extend(starts.zip(right.children));
+                Branch::make_mut(left).extend(right.starts.into_iter().zip(right.children));
             }
             _ => unreachable!("siblings are of one height"),
         }
