@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use bytes::{BufMut, BytesMut};
 use spanset::{End, Key, Reader, Span, Timestamp};
 
 use crate::{Error, Request, Response, Value, Version};
@@ -264,9 +265,9 @@ enum Direction {
 struct Walk {
     /// The keys that hold something, and what, in the order of the walk.
     rows: Vec<(Key, Value)>,
-    /// What is left of the span, if it ended at the limit.
+    /// What is left of the span, if the limit was reached.
     resume: Option<Span>,
-    /// What it looked at, if anything: up to where it resumes.
+    /// What was looked at, if anything: the rest.
     covered: Option<Span>,
     /// The newest version that it came across.
     newest: Option<Timestamp>,
@@ -274,6 +275,9 @@ struct Walk {
 
 /// Walks over what the keys of `span` hold for the batch as of `at`, up to `limit` rows: a merge of
 /// the stored versions and of what the batch itself has written, which hides them.
+///
+/// It stops at the last row and doesn't look whether there are more, because that would have to be
+/// protected too.
 fn walk<R>(
     reader: &R,
     writes: &mut Writes,
@@ -299,7 +303,7 @@ where
     let mut written = next_own();
     let mut rows: Vec<(Key, Value)> = Vec::new();
     let mut newest = None;
-    loop {
+    while rows.len() < limit {
         let stored = cursor.item().filter(|(key, _)| span.contains_key(key));
         let order = match (stored, written) {
             (None, None) => {
@@ -334,29 +338,38 @@ where
             row = value.as_ref().map(|value| (key.clone(), value.clone()));
             written = next_own();
         }
-        let Some((key, value)) = row else { continue };
-        if rows.len() < limit {
-            rows.push((key, value));
-            continue;
-        }
-        let (resume, covered) = match direction {
-            Direction::Up => (
-                span.intersection(&Span::starting_at(key.clone())),
-                Span::range(span.start().clone(), key).ok(),
-            ),
-            Direction::Down => match rows.last() {
-                Some((last, _)) => (
-                    Span::range(span.start().clone(), last.clone()).ok(),
-                    span.intersection(&Span::starting_at(last.clone())),
-                ),
-                None => (Some(span.clone()), None),
-            },
-        };
-        return Ok(Walk {
-            rows,
-            resume,
-            covered,
-            newest,
-        });
+        rows.extend(row);
     }
+    let (covered, resume) = match (rows.last(), direction) {
+        (None, _) => (None, Some(span.clone())),
+        (Some((last, _)), Direction::Up) => cut(span, successor(last)),
+        (Some((last, _)), Direction::Down) => {
+            let (resume, covered) = cut(span, last.clone());
+            (covered, resume)
+        }
+    };
+    Ok(Walk {
+        rows,
+        resume,
+        covered,
+        newest,
+    })
+}
+
+/// The parts of `span` below `key` and from `key` on.
+fn cut(span: &Span, key: Key) -> (Option<Span>, Option<Span>) {
+    let above = span.intersection(&Span::starting_at(key.clone()));
+    let below = match &above {
+        None => Some(span.clone()),
+        Some(_) => Span::range(span.start().clone(), key).ok(),
+    };
+    (below, above)
+}
+
+/// The next key: nothing lies between the two.
+fn successor(key: &Key) -> Key {
+    let mut next = BytesMut::with_capacity(key.len() + 1);
+    next.put_slice(key);
+    next.put_u8(0);
+    next.freeze()
 }

@@ -5,7 +5,7 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use spanlatch_metrics::{GaugeShare, ReplicaMetrics};
+use spanlatch_metrics::{GaugeShare, Outcome, ReplicaMetrics};
 use spanset::Span;
 
 use crate::timestamp_cache::TimestampCache;
@@ -71,6 +71,7 @@ impl<L: Latches> Replica<L> {
         for request in batch.requests() {
             let span = request.touched().to_span();
             if !self.span.contains(&span) {
+                self.shared.metrics.requests.of(Outcome::Refused).inc();
                 return Err(Error::KeyOutsideRange {
                     span: Box::new(span),
                     range: self.id,

@@ -17,14 +17,14 @@ pub enum Response {
     Deleted {
         /// The keys that held something, ascending.
         keys: Vec<Key>,
-        /// What is left to delete, if the limit was reached.
+        /// What is left of the span, if the limit was reached. It may hold nothing.
         resume: Option<Span>,
     },
     /// To a `Scan` or `ReverseScan`.
     Rows {
         /// Keys and what they hold, in the order of the scan.
         rows: Vec<(Key, Value)>,
-        /// What is left to scan, if the limit was reached.
+        /// What is left of the span, if the limit was reached. It may hold nothing.
         resume: Option<Span>,
     },
 }

@@ -1,0 +1,11 @@
+//! The pipeline from outside: stories told step by step, and random batches against a naive store.
+
+mod cancel;
+mod history;
+mod interleaved;
+mod model;
+mod naive;
+mod pipeline;
+mod ranges;
+mod scene;
+mod stress;
