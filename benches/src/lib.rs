@@ -2,15 +2,22 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod micro;
 pub mod predecessor;
 
 pub mod name;
-pub mod workload;
-
 pub mod published;
 pub mod suite;
+pub mod workload;
+
+pub mod check;
+pub mod instrument;
+pub mod run;
+pub mod session;
 
 pub mod metric;
+pub mod results;
 pub mod sample;
 pub mod stats;
+pub mod table;
+
+pub mod micro;

@@ -1,0 +1,396 @@
+//! One run of a workload on a fresh store.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use core_affinity::CoreId;
+use spanlatch_replica::{Batch, Latches, Request, Response, Store};
+use spanset::Span;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::check::{Acknowledged, check};
+use crate::instrument::{Instrumented, Meter, Reading};
+use crate::sample::{Latching, Sample};
+use crate::workload::{Generator, Operation, Workload};
+
+/// How long operations may go on after the end: the largest batches take a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The machine's cores that one worker thread each is pinned to.
+#[derive(Clone, Debug)]
+pub struct Cores(Vec<CoreId>);
+
+impl Cores {
+    /// How many cores this process may use.
+    pub fn available() -> usize {
+        core_affinity::get_core_ids().map_or(0, |cores| cores.len())
+    }
+
+    /// The first `count` cores.
+    ///
+    /// # Errors
+    ///
+    /// If `count` is 0, or there are fewer.
+    pub fn first(count: usize) -> Result<Self> {
+        let mut cores =
+            core_affinity::get_core_ids().context("the cores of this machine cannot be listed")?;
+        let available = cores.len();
+        if count == 0 {
+            bail!("--cores must be at least 1");
+        }
+        if count > available {
+            bail!("--cores {count} is more than the {available} that this machine has");
+        }
+        cores.truncate(count);
+        Ok(Self(cores))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// An executor with a worker thread on each core.
+    fn runtime(&self) -> Result<Runtime> {
+        let cores = self.0.clone();
+        let started = AtomicUsize::new(0);
+        let pin = move || {
+            if let Some(core) = cores.get(started.fetch_add(1, Ordering::Relaxed)) {
+                core_affinity::set_for_current(*core);
+            }
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(self.0.len())
+            .on_thread_start(pin)
+            .build();
+        runtime.context("the worker threads cannot be started")
+    }
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Before anything is measured.
+    pub warm_up: Duration,
+    /// While it is measured.
+    pub duration: Duration,
+}
+
+impl Timing {
+    /// Both together.
+    pub fn total(self) -> Duration {
+        self.warm_up + self.duration
+    }
+}
+
+/// Asks runs to end early, from a signal handler or another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks. Returns whether somebody had asked before.
+    pub fn ask(&self) -> bool {
+        self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether somebody has asked.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a workload on a fresh store with these latches and checks the store afterwards. Returns `None`
+/// if it was stopped. `elapsed` is called now and then with the time since the start.
+///
+/// # Errors
+///
+/// If an operation fails, or the store is not as its acknowledgements say.
+pub fn run<L: Latches>(
+    workload: &Workload,
+    mut latches: impl FnMut() -> L,
+    cores: &Cores,
+    timing: Timing,
+    stop: &Stop,
+    mut elapsed: impl FnMut(Duration),
+) -> Result<Option<Sample>> {
+    let runtime = cores.runtime()?;
+    let meter = Arc::new(Meter::new());
+    let (store, applier) = Store::builder()
+        .splits(workload.split_points())
+        .build_latched(|_| Instrumented::new(latches(), Arc::clone(&meter)));
+    let applier = runtime.spawn(applier);
+
+    let start = Instant::now();
+    let window = Window {
+        begin: start + timing.warm_up,
+        end: start + timing.total(),
+    };
+    let workers: Vec<JoinHandle<Result<Record>>> = workload
+        .generators()
+        .into_iter()
+        .map(|generator| runtime.spawn(work(store.clone(), generator, window, stop.clone())))
+        .collect();
+
+    let gauges = || (meter.read(), busy(&runtime, cores.count()));
+    let mut wait_until = |until: Instant| {
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && !stop.asked()
+        {
+            thread::sleep(left.min(Duration::from_millis(100)));
+            elapsed(start.elapsed());
+        }
+        gauges()
+    };
+    let at_begin = wait_until(window.begin);
+    let at_end = wait_until(window.end);
+
+    let patience = window.end + PATIENCE;
+    while workers.iter().any(|worker| !worker.is_finished()) {
+        if Instant::now() > patience {
+            bail!("operations are still in flight {PATIENCE:?} after the end: something is stuck");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut records = Vec::with_capacity(workers.len());
+    for worker in workers {
+        records.push(runtime.block_on(worker).context("a worker panicked")??);
+    }
+    let acknowledged = records
+        .iter_mut()
+        .flat_map(|record| record.acknowledged.drain(..))
+        .collect();
+    check(&store, acknowledged).context("the self-check after the run failed")?;
+    drop(store);
+    runtime.block_on(applier).context("the applier panicked")?;
+    if stop.asked() {
+        return Ok(None);
+    }
+
+    let ops = records.iter().map(|record| record.latencies.len()).sum();
+    let latching = latching(at_begin, at_end, ops, timing.duration);
+    let latencies = records.into_iter().flat_map(|record| record.latencies);
+    Ok(Some(Sample::new(latencies, timing.duration, latching)))
+}
+
+/// When operations count: those that end in it.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    begin: Instant,
+    end: Instant,
+}
+
+/// What one worker did.
+#[derive(Debug, Default)]
+struct Record {
+    /// Of the operations that ended in the window, in nanoseconds.
+    latencies: Vec<u64>,
+    /// Of all its writes.
+    acknowledged: Vec<Acknowledged>,
+}
+
+/// One worker: an operation at a time until the window ends.
+async fn work<L: Latches>(
+    store: Store<L>,
+    mut generator: Generator,
+    window: Window,
+    stop: Stop,
+) -> Result<Record> {
+    let mut record = Record::default();
+    loop {
+        let (operation, batch) = prepare(&mut generator);
+        let start = Instant::now();
+        if start >= window.end || stop.asked() {
+            return Ok(record);
+        }
+        arrive().await;
+        let reply = store
+            .send(batch)
+            .await
+            .map_err(|error| anyhow!("an operation failed: {error}"))?;
+        let end = Instant::now();
+        if (window.begin..window.end).contains(&end) {
+            record.latencies.push((end - start).as_nanos() as u64);
+        }
+        match operation {
+            Operation::Write(rows) => {
+                let at = reply.timestamp;
+                let acknowledged = rows.iter().map(|row| Ok((row.key[..].try_into()?, at)));
+                for write in acknowledged {
+                    let write: Result<Acknowledged> = write;
+                    record.acknowledged.push(write?);
+                }
+            }
+            Operation::Scan => match &reply.responses[..] {
+                [Response::Rows { resume: None, .. }] => {}
+                other => bail!("a scan of the whole table got {other:?}"),
+            },
+            Operation::Read(_) => {}
+        }
+    }
+}
+
+/// A request arrives at the back of a run queue, as one that comes over the network does. Without it,
+/// a worker whose operations never wait would keep its core to itself.
+async fn arrive() {
+    let mut arrived = false;
+    poll_fn(|context| {
+        if arrived {
+            return Poll::Ready(());
+        }
+        arrived = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn prepare(generator: &mut Generator) -> (Operation, Batch) {
+    let operation = generator.next_operation();
+    let batch = match &operation {
+        Operation::Read(keys) => keys.iter().cloned().map(Request::get).collect(),
+        Operation::Scan => Batch::from(Request::scan(Span::all())),
+        Operation::Write(rows) => rows
+            .iter()
+            .map(|row| Request::put(row.key.clone(), row.value.clone()))
+            .collect(),
+    };
+    (operation, batch)
+}
+
+/// How long the worker threads have been busy, all together.
+fn busy(runtime: &Runtime, workers: usize) -> Duration {
+    let metrics = runtime.metrics();
+    (0..workers)
+        .map(|worker| metrics.worker_total_busy_duration(worker))
+        .sum()
+}
+
+/// What meter and threads say about the window.
+fn latching(
+    begin: (Reading, Duration),
+    end: (Reading, Duration),
+    ops: usize,
+    window: Duration,
+) -> Latching {
+    let spent = end.0.since(begin.0);
+    let busy = end.1.saturating_sub(begin.1);
+    let ratio = |of: f64, to: f64| if to > 0.0 { of / to } else { 0.0 };
+    Latching {
+        waits_per_op: ratio(spent.waits as f64, ops as f64),
+        // The mean number held is the time for which latches were held, per time (Little 1961).
+        held: ratio(spent.held.as_secs_f64(), window.as_secs_f64()),
+        cpu_share: ratio(spent.latching.as_secs_f64(), busy.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlatch::Manager;
+
+    use super::*;
+    use crate::predecessor::Predecessor;
+    use crate::workload::Flags;
+
+    const SHORT: Timing = Timing {
+        warm_up: Duration::from_millis(5),
+        duration: Duration::from_millis(50),
+    };
+
+    fn run_both(flags: Flags) -> Result<[Sample; 2]> {
+        let workload = Workload::new(flags)?;
+        let (cores, stop) = (Cores::first(1)?, Stop::default());
+        let old = run(&workload, Predecessor::new, &cores, SHORT, &stop, |_| ())?;
+        let new = run(&workload, Manager::new, &cores, SHORT, &stop, |_| ())?;
+        Ok([old.context("not stopped")?, new.context("not stopped")?])
+    }
+
+    #[test]
+    fn few_keys_make_operations_wait_and_the_store_passes_its_check() -> Result<()> {
+        let flags = Flags {
+            read_percent: 50,
+            cycle_length: 5,
+            ..Flags::default()
+        };
+        for sample in run_both(flags)? {
+            assert!(sample.ops > 0);
+            assert!(sample.latching.waits_per_op > 0.0);
+            assert!(sample.latching.held > 0.0);
+            assert!(sample.latching.cpu_share > 0.0);
+            assert!(sample.p50_us <= sample.p99_us && sample.p99_us <= sample.max_us);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn scans_batches_and_splits_run_and_the_store_passes_its_check() -> Result<()> {
+        let flags = Flags {
+            read_percent: 30,
+            span_percent: 30,
+            batch: 8,
+            splits: 10,
+            ..Flags::default()
+        };
+        for sample in run_both(flags)? {
+            assert!(sample.ops > 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_batch_larger_than_the_cycle_writes_keys_twice_and_passes() -> Result<()> {
+        run_both(Flags {
+            cycle_length: 3,
+            batch: 8,
+            concurrency: 4,
+            ..Flags::default()
+        })
+        .map(drop)
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_gives_no_sample() -> Result<()> {
+        let stop = Stop::default();
+        assert!(!stop.ask());
+        let workload = Workload::new(Flags::default())?;
+        let hour = Timing {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(3600),
+        };
+        assert_eq!(
+            run(
+                &workload,
+                Manager::new,
+                &Cores::first(1)?,
+                hour,
+                &stop,
+                |_| ()
+            )?,
+            None
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn more_cores_than_there_are_is_an_error_that_says_how_many_there_are() {
+        let available = Cores::available();
+        let error = Cores::first(available + 1)
+            .map(|_| ())
+            .expect_err("too many")
+            .to_string();
+        assert!(
+            error.contains(&format!("{}", available + 1))
+                && error.contains(&format!("the {available} "))
+        );
+        assert!(Cores::first(0).is_err());
+        assert_eq!(
+            Cores::first(available).map(|cores| cores.count()).ok(),
+            Some(available)
+        );
+    }
+}

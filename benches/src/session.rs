@@ -1,0 +1,147 @@
+//! A session: old and new in alternation, row by row.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+use spanlatch::Manager;
+
+use crate::predecessor::Predecessor;
+use crate::results::{Measured, Results};
+use crate::run::{Cores, Stop, Timing, run};
+use crate::sample::Sample;
+use crate::suite::Row;
+use crate::workload::Workload;
+
+/// What is measured, and how often.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// The rows, in order.
+    pub rows: &'a [Row],
+    /// Where they run.
+    pub cores: &'a Cores,
+    /// Runs of each side.
+    pub runs: usize,
+    /// How long each is.
+    pub timing: Timing,
+    /// Ends it early.
+    pub stop: &'a Stop,
+}
+
+/// One of the two that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The predecessor.
+    Old,
+    /// The latch manager.
+    New,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Old => "the predecessor",
+            Self::New => "the latch manager",
+        })
+    }
+}
+
+/// How far a session is.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// The row that runs.
+    pub row: &'a str,
+    /// How much of the total is done.
+    pub done: Duration,
+}
+
+impl Session<'_> {
+    /// How long it takes, the checks between the runs apart.
+    pub fn total(&self) -> Duration {
+        let rows = self
+            .rows
+            .iter()
+            .filter(|row| row.unavailable().is_none())
+            .count();
+        self.timing.total() * (2 * self.runs * rows) as u32
+    }
+
+    /// Measures, and adds to `results` as it goes: whatever ends it, what was measured is there.
+    /// Which side goes first changes with each run, so that neither always finds the warmer machine.
+    ///
+    /// # Errors
+    ///
+    /// If a run fails, with the row's name.
+    pub fn measure(
+        &self,
+        results: &mut Results,
+        mut progress: impl FnMut(Progress<'_>),
+    ) -> Result<()> {
+        let mut done = Duration::ZERO;
+        for row in self.rows {
+            if let Some(reason) = row.unavailable() {
+                results
+                    .unavailable
+                    .push((row.name.clone(), reason.to_owned()));
+                continue;
+            }
+            let mut measured = Measured::new(row);
+            let order = (0..self.runs).flat_map(|run| match run % 2 {
+                0 => [Side::Old, Side::New],
+                _ => [Side::New, Side::Old],
+            });
+            let mut ended = Ok(());
+            for side in order {
+                let tick = |elapsed: Duration| {
+                    let done = done + elapsed.min(self.timing.total());
+                    progress(Progress {
+                        row: &row.name,
+                        done,
+                    });
+                };
+                match self.run(side, &row.workload, tick) {
+                    Ok(Some(sample)) => match side {
+                        Side::Old => measured.old.push(sample),
+                        Side::New => measured.new.push(sample),
+                    },
+                    Ok(None) => break,
+                    Err(error) => {
+                        ended = Err(error.context(format!("{} ({side})", row.name)));
+                        break;
+                    }
+                }
+                done += self.timing.total();
+            }
+            if !measured.old.is_empty() {
+                results.rows.push(measured);
+            }
+            if let Err(error) = ended {
+                results.ended_early = Some(format!("{error:#}"));
+                return Err(error);
+            }
+            if self.stop.asked() {
+                results.ended_early = Some("interrupted".to_owned());
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        side: Side,
+        workload: &Workload,
+        tick: impl FnMut(Duration),
+    ) -> Result<Option<Sample>> {
+        let Self {
+            cores,
+            timing,
+            stop,
+            ..
+        } = self;
+        match side {
+            Side::Old => run(workload, Predecessor::new, cores, *timing, stop, tick),
+            Side::New => run(workload, Manager::new, cores, *timing, stop, tick),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Tables as people of this field know them: name, old, new, delta.
+
+use std::fmt::Write as _;
+
+use crate::metric::Metric;
+use crate::results::{Beside, Measured, Results};
+use crate::sample::{Latching, Sample};
+use crate::stats::{Summary, Verdict};
+
+/// Two lists of samples under one name.
+#[derive(Clone, Debug)]
+pub struct Pair<'a> {
+    /// The row's name.
+    pub name: &'a str,
+    /// What it is compared with.
+    pub old: &'a [Sample],
+    /// What is compared.
+    pub new: &'a [Sample],
+    /// What was published about it.
+    pub beside: Option<&'a Beside>,
+}
+
+impl<'a> From<&'a Measured> for Pair<'a> {
+    fn from(row: &'a Measured) -> Self {
+        Self {
+            name: &row.name,
+            old: &row.old,
+            new: &row.new,
+            beside: row.beside.as_ref(),
+        }
+    }
+}
+
+/// All tables of a session: throughput, latencies, tails, and how the latches were used.
+pub fn session(results: &Results) -> String {
+    let pairs: Vec<Pair<'_>> = results.rows.iter().map(Pair::from).collect();
+    let mut text = all(&pairs);
+    for (name, reason) in &results.unavailable {
+        let _ = writeln!(text, "not run: {name}: {reason}");
+    }
+    text
+}
+
+/// All tables of some pairs.
+pub fn all(pairs: &[Pair<'_>]) -> String {
+    let tables = Metric::ALL
+        .map(|metric| comparison(metric, pairs))
+        .into_iter();
+    tables
+        .chain([tails(pairs), latching(pairs)])
+        .collect::<Vec<String>>()
+        .join("\n")
+}
+
+/// The change of a metric and how sure it is: `+3.22%` and `(p=0.008 n=5+5)`.
+pub fn delta(metric: Metric, pair: &Pair<'_>) -> (String, String) {
+    let [old, new] = [pair.old, pair.new].map(|samples| figures(metric, samples));
+    let n = format!("n={}+{}", old.len(), new.len());
+    match Verdict::of(&old, &new) {
+        None => ("?".to_owned(), format!("({n})")),
+        Some(Verdict::AllEqual) => ("~".to_owned(), "(all equal)".to_owned()),
+        Some(Verdict::Indistinct { p }) => ("~".to_owned(), format!("(p={p:.3} {n})")),
+        Some(Verdict::Differs { delta, p }) => {
+            (format!("{:+.2}%", delta * 100.0), format!("(p={p:.3} {n})"))
+        }
+    }
+}
+
+/// The figures of a metric, one a sample.
+pub fn figures(metric: Metric, samples: &[Sample]) -> Vec<f64> {
+    samples.iter().map(|sample| metric.of(sample)).collect()
+}
+
+fn comparison(metric: Metric, pairs: &[Pair<'_>]) -> String {
+    let label = metric.label();
+    let mut lines = vec![vec![
+        "name".to_owned(),
+        format!("old {label}"),
+        format!("new {label}"),
+        "delta".to_owned(),
+        String::new(),
+        "published".to_owned(),
+    ]];
+    for pair in pairs {
+        let side = |samples: &[Sample]| match Summary::of(&figures(metric, samples)) {
+            Some(Summary { median, spread }) => {
+                format!("{} ± {:.0}%", metric.show(median), spread * 100.0)
+            }
+            None => "-".to_owned(),
+        };
+        let (change, sureness) = delta(metric, pair);
+        let beside = pair.beside.map_or_else(String::new, |beside| {
+            format!("{} (cores={})", beside.delta(metric), beside.cores)
+        });
+        lines.push(vec![
+            pair.name.to_owned(),
+            side(pair.old),
+            side(pair.new),
+            change,
+            sureness,
+            beside,
+        ]);
+    }
+    aligned(&lines)
+}
+
+fn tails(pairs: &[Pair<'_>]) -> String {
+    let mut lines = vec![
+        ["name", "old p99.9", "new p99.9", "old max", "new max"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for pair in pairs {
+        let figures = [
+            median(pair.old, |sample| sample.p999_us),
+            median(pair.new, |sample| sample.p999_us),
+            pair.old.iter().map(|sample| sample.max_us).reduce(f64::max),
+            pair.new.iter().map(|sample| sample.max_us).reduce(f64::max),
+        ];
+        let shown =
+            figures.map(|figure| figure.map_or_else(|| "-".to_owned(), |us| Metric::P99.show(us)));
+        lines.push([pair.name.to_owned()].into_iter().chain(shown).collect());
+    }
+    aligned(&lines)
+}
+
+fn latching(pairs: &[Pair<'_>]) -> String {
+    let heads = [
+        "name",
+        "old waits/op",
+        "new waits/op",
+        "old latches held",
+        "new latches held",
+        "old latching CPU",
+        "new latching CPU",
+    ];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    for pair in pairs {
+        let both = |show: fn(f64) -> String, of: fn(&Latching) -> f64| {
+            [pair.old, pair.new].map(|samples| {
+                median(samples, |sample| of(&sample.latching)).map_or_else(|| "-".to_owned(), show)
+            })
+        };
+        let figures = [
+            both(
+                |waits| format!("{waits:.3}"),
+                |latching| latching.waits_per_op,
+            ),
+            both(|held| format!("{held:.1}"), |latching| latching.held),
+            both(
+                |share| format!("{:.1}%", share * 100.0),
+                |latching| latching.cpu_share,
+            ),
+        ];
+        lines.push(
+            [pair.name.to_owned()]
+                .into_iter()
+                .chain(figures.into_iter().flatten())
+                .collect(),
+        );
+    }
+    aligned(&lines)
+}
+
+fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
+    let figures: Vec<f64> = samples.iter().map(of).collect();
+    Summary::of(&figures).map(|summary| summary.median)
+}
+
+/// Columns side by side, as wide as their widest cell; no spaces at the end of a line.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines
+            .iter()
+            .filter_map(|line| line.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells: Vec<String> = line
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn samples(ops: [u64; 5]) -> Vec<Sample> {
+        let latching = Latching {
+            waits_per_op: 0.25,
+            held: 12.0,
+            cpu_share: 0.125,
+        };
+        ops.map(|ops| {
+            Sample::new(
+                (0..ops).map(|_| 1_400_000),
+                Duration::from_secs(1),
+                latching,
+            )
+        })
+        .to_vec()
+    }
+
+    fn beside() -> Beside {
+        Beside {
+            name: "kv0/cores=4/nodes=1/splits=0".to_owned(),
+            cores: 4,
+            ops_per_sec: "+3.22%".to_owned(),
+            p50: "-3.41%".to_owned(),
+            p99: "-4.55%".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_tables_are_those_that_benchstat_prints() {
+        let (old, new) = (
+            samples([1000, 1010, 990, 1000, 980]),
+            samples([1100, 1110, 1100, 1100, 1089]),
+        );
+        let beside = beside();
+        let pair = Pair {
+            name: "kv0/cores=2/nodes=1/splits=0",
+            old: &old,
+            new: &new,
+            beside: Some(&beside),
+        };
+        let expected = "\
+name                          old ops/sec  new ops/sec  delta                     published
+kv0/cores=2/nodes=1/splits=0  1.00k ± 2%   1.10k ± 1%   +10.00%  (p=0.008 n=5+5)  +3.22% (cores=4)
+
+name                          old p50      new p50      delta               published
+kv0/cores=2/nodes=1/splits=0  1.40ms ± 0%  1.40ms ± 0%  ~      (all equal)  -3.41% (cores=4)
+
+name                          old p99      new p99      delta               published
+kv0/cores=2/nodes=1/splits=0  1.40ms ± 0%  1.40ms ± 0%  ~      (all equal)  -4.55% (cores=4)
+
+name                          old p99.9  new p99.9  old max  new max
+kv0/cores=2/nodes=1/splits=0  1.40ms     1.40ms     1.40ms   1.40ms
+
+name                          old waits/op  new waits/op  old latches held  new latches held  old latching CPU  new latching CPU
+kv0/cores=2/nodes=1/splits=0  0.250         0.250         12.0              12.0              12.5%             12.5%
+";
+        assert_eq!(all(&[pair]), expected);
+    }
+
+    #[test]
+    fn what_is_not_significant_is_a_tilde_with_its_p_value() {
+        let (old, new) = (
+            samples([1000, 1010, 990, 1000, 980]),
+            samples([1001, 1011, 991, 1001, 981]),
+        );
+        let pair = Pair {
+            name: "x",
+            old: &old,
+            new: &new,
+            beside: None,
+        };
+        let (change, sureness) = delta(Metric::OpsPerSec, &pair);
+        assert_eq!(change, "~");
+        assert!(
+            sureness.starts_with("(p=0.") && sureness.ends_with(" n=5+5)"),
+            "{sureness}"
+        );
+    }
+
+    #[test]
+    fn a_row_without_samples_says_so() {
+        let old = samples([1, 2, 3, 4, 5]);
+        let pair = Pair {
+            name: "x",
+            old: &old,
+            new: &[],
+            beside: None,
+        };
+        assert_eq!(
+            delta(Metric::P50, &pair),
+            ("?".to_owned(), "(n=5+0)".to_owned())
+        );
+        assert!(all(&[pair]).contains(" - "));
+    }
+}
