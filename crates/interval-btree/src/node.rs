@@ -21,13 +21,9 @@ pub(crate) type Path = [u8; MAX_HEIGHT];
 /// more than an address space holds, would be needed to exceed it.
 pub(crate) const MAX_HEIGHT: usize = 48;
 
-/// The least number of children or entries of a node other than the root.
+/// The least number of children or entries of a node other than the root, and what goes to the right
+/// when `fan_out + 1` of them are split.
 pub(crate) const fn min_len(fan_out: usize) -> usize {
-    fan_out.div_ceil(2)
-}
-
-/// How many of `fan_out + 1` children or entries go to the right when a node is split.
-pub(crate) const fn split_len(fan_out: usize) -> usize {
     fan_out.div_ceil(2)
 }
 

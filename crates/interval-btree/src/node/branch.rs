@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
-use super::{Entry, Grown, Leaf, Node, min_len, split_len};
+use super::{Entry, Grown, Leaf, Node, min_len};
 use crate::End;
 use crate::peaks::Peaks;
 
@@ -140,7 +140,7 @@ impl<K: Ord + Clone, V, const B: usize> Branch<K, V, B> {
                 split: None,
             };
         }
-        let left = B + 1 - split_len(B);
+        let left = B + 1 - min_len(B);
         let mut right = Self::empty();
         if at < left {
             self.split_off(left - 1, &mut right);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
-use super::{Entry, Grown, split_len};
+use super::{Entry, Grown, min_len};
 use crate::End;
 use crate::peaks::Peaks;
 
@@ -95,7 +95,7 @@ impl<K: Ord, V, const B: usize> Leaf<K, V, B> {
             };
         }
         // The larger part of B + 1 entries stays, the smaller part goes.
-        let left = B + 1 - split_len(B);
+        let left = B + 1 - min_len(B);
         let mut right = Leaf::empty();
         if at < left {
             right.extend(self.entries.drain(left - 1..));
