@@ -21,3 +21,7 @@ pub mod stats;
 pub mod table;
 
 pub mod micro;
+
+pub mod cli;
+pub mod compare;
+pub mod list;

@@ -1,3 +1,253 @@
 //! The binary behind `cargo xtask bench`.
 
-fn main() {}
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use spanlatch_benches::cli::{Cli, Command, Compare, Format, Options, in_one_line};
+use spanlatch_benches::compare::{Saved, tables};
+use spanlatch_benches::list::{chosen, list};
+use spanlatch_benches::results::Results;
+use spanlatch_benches::run::{Cores, Stop, Timing};
+use spanlatch_benches::session::{Progress, Session};
+use spanlatch_benches::suite::{Choice, Row};
+use spanlatch_benches::table;
+
+/// Runs of each side, unless said otherwise: the fewest with which p can be below 0.01.
+const RUNS: usize = 5;
+const USUAL: Timing = Timing {
+    warm_up: Duration::from_millis(200),
+    duration: Duration::from_secs(2),
+};
+const QUICK: Timing = Timing {
+    warm_up: Duration::from_millis(50),
+    duration: Duration::from_millis(300),
+};
+
+/// How it ends.
+enum End {
+    Well,
+    /// Ctrl-C, as shells report it.
+    Interrupted,
+}
+
+/// What went wrong, and whose fault it was.
+enum Failure {
+    /// The command line asks for something impossible.
+    Usage(anyhow::Error),
+    /// Something broke.
+    Broken(anyhow::Error),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and the version are no mistakes.
+        Err(asked) if !asked.use_stderr() => {
+            let _ = asked.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{}", in_one_line(&error));
+            return ExitCode::from(2);
+        }
+    };
+    match dispatch(&cli) {
+        Ok(End::Well) => ExitCode::SUCCESS,
+        Ok(End::Interrupted) => ExitCode::from(130),
+        Err(Failure::Usage(error)) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Broken(error)) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Result<End, Failure> {
+    let options = &cli.options;
+    if let Some(Command::Compare(files)) = &cli.command {
+        return compare(files, options).map_err(Failure::Usage);
+    }
+    let plan = Plan::of(cli).map_err(Failure::Usage)?;
+    if options.list {
+        let text = list(&plan.choice, plan.cores.count(), options.filter.as_ref())
+            .map_err(Failure::Broken)?;
+        return print(&text).map_err(Failure::Broken);
+    }
+    plan.run(options)
+}
+
+/// What is to be measured, checked before anything runs.
+struct Plan {
+    choice: Choice,
+    cores: Cores,
+    rows: Vec<Row>,
+    runs: usize,
+    timing: Timing,
+}
+
+impl Plan {
+    fn of(cli: &Cli) -> Result<Self> {
+        let options = &cli.options;
+        let choice = match &cli.command {
+            Some(command) => command.choice()?.context("nothing to run")?,
+            None => Choice::Selection,
+        };
+        let cores = Cores::first(options.cores.unwrap_or_else(Cores::available))?;
+        let rows = chosen(&choice, cores.count(), options.filter.as_ref())?;
+        let runs = options.runs.unwrap_or(RUNS);
+        if runs == 0 {
+            bail!("--runs must be at least 1");
+        }
+        let usual = if options.quick { QUICK } else { USUAL };
+        let timing = Timing {
+            duration: options.duration.unwrap_or(usual.duration),
+            ..usual
+        };
+        if options.list {
+            if options.format == Format::Json {
+                bail!("--list has no --format json");
+            }
+        } else if rows.is_empty() {
+            let filter = options.filter.as_ref().map_or("", |filter| filter.as_str());
+            bail!("no row of {choice} matches {filter:?}");
+        } else if let Some(reason) = rows.iter().map(Row::unavailable).min().flatten() {
+            bail!("none of these rows runs: nodes=3 {reason}");
+        }
+        Ok(Self {
+            choice,
+            cores,
+            rows,
+            runs,
+            timing,
+        })
+    }
+
+    fn run(&self, options: &Options) -> Result<End, Failure> {
+        let folder = folder(options, &self.choice).map_err(Failure::Usage)?;
+        let stop = Stop::default();
+        on_interrupt(stop.clone()).map_err(Failure::Broken)?;
+        let session = Session {
+            rows: &self.rows,
+            cores: &self.cores,
+            runs: self.runs,
+            timing: self.timing,
+            stop: &stop,
+        };
+        let mut results = Results::begin(&self.choice, self.cores.count(), self.runs, self.timing);
+        let bar = bar(session.total());
+        let measured = session.measure(&mut results, |progress| show(&bar, &progress));
+        bar.finish_and_clear();
+        // Whatever ended it: what was measured is printed and saved.
+        let saved = report(&results, options.format, &folder);
+        measured.and(saved).map_err(Failure::Broken)?;
+        Ok(if stop.asked() {
+            End::Interrupted
+        } else {
+            End::Well
+        })
+    }
+}
+
+fn compare(files: &Compare, options: &Options) -> Result<End> {
+    if let Some(option) = options.about_running() {
+        bail!("compare runs nothing: {option} has no meaning here");
+    }
+    if options.format == Format::Json {
+        bail!("compare has no --format json");
+    }
+    let (a, b) = (Saved::load(&files.a)?, Saved::load(&files.b)?);
+    print(&tables(&a, &b, files.side, options.filter.as_ref())?)
+}
+
+/// The folder that the results go to. Made before anything runs, so that nothing is measured in vain.
+fn folder(options: &Options, choice: &Choice) -> Result<PathBuf> {
+    let folder = match &options.out {
+        Some(folder) => folder.clone(),
+        None => {
+            let binary = std::env::current_exe().context("this program's own folder is unknown")?;
+            // The build's folder: its programs are in a folder of their own inside it.
+            let target = binary
+                .ancestors()
+                .nth(2)
+                .ok_or_else(|| anyhow!("{binary:?} is in no folder"))?;
+            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+            target
+                .join("spanlatch-bench")
+                .join(format!("{}-{choice}", now.replace(':', "")))
+        }
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The first Ctrl-C ends the session in an orderly way, the second at once.
+fn on_interrupt(stop: Stop) -> Result<()> {
+    let interrupted = move || {
+        if stop.ask() {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(interrupted).context("Ctrl-C cannot be handled")
+}
+
+/// A bar in milliseconds; invisible unless somebody can see it.
+fn bar(total: Duration) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{wide_bar} {msg}").unwrap_or(ProgressStyle::default_bar());
+    ProgressBar::new(total.as_millis() as u64).with_style(style)
+}
+
+fn show(bar: &ProgressBar, progress: &Progress<'_>) {
+    let done = progress.done.as_millis() as u64;
+    let left = bar
+        .length()
+        .unwrap_or(done)
+        .saturating_sub(done)
+        .div_ceil(1000);
+    bar.set_message(format!(
+        "{}  {}:{:02} left",
+        progress.row,
+        left / 60,
+        left % 60
+    ));
+    bar.set_position(done);
+}
+
+/// Prints the results, and saves them.
+fn report(results: &Results, format: Format, folder: &Path) -> Result<()> {
+    let data = folder.join("results.json");
+    results.save(&data)?;
+    match format {
+        Format::Table => print(&table::session(results))?,
+        Format::Json => print(&(serde_json::to_string_pretty(results)? + "\n"))?,
+    };
+    let mut stderr = io::stderr();
+    if let Some(reason) = &results.ended_early {
+        writeln!(
+            stderr,
+            "ended early ({reason}); what was measured until then is kept"
+        )?;
+    }
+    writeln!(stderr, "results: {}", data.display())?;
+    Ok(())
+}
+
+/// Prints to standard output; that nobody reads any further is no failure.
+fn print(text: &str) -> Result<End> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(End::Well),
+    }
+}

@@ -1,0 +1,253 @@
+//! The command line of `spanlatch-bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use regex::Regex;
+
+use crate::compare::Whose;
+use crate::suite::{Choice, Suite};
+use crate::workload::{Flags, Workload, WorkloadError};
+
+/// Compares the latch manager (new) with its predecessor (old) on the published kv workloads.
+///
+/// Without a suite, a representative selection runs, in less than three minutes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "spanlatch-bench",
+    version,
+    args_conflicts_with_subcommands = false
+)]
+pub struct Cli {
+    /// What to run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to run it.
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// What to run.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The published suite of writes only and of 5 % writes, split and not
+    Standard,
+    /// The published suite of the largest machine
+    LargeMachine,
+    /// The published suite of few keys and many conflicts
+    Motivating,
+    /// The published suite of many rows per operation
+    Batching,
+    /// All published suites
+    All,
+    /// A kv workload of your own
+    Kv(KvFlags),
+    /// Print the tables for two saved runs: what one side did in A, against what it did in B
+    Compare(Compare),
+}
+
+/// How to run it.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Worker threads, each pinned to a core [default: as many as there are cores]
+    #[arg(long, global = true, value_name = "N")]
+    pub cores: Option<usize>,
+    /// Runs of each side [default: 5]
+    #[arg(long, global = true, value_name = "N")]
+    pub runs: Option<usize>,
+    /// How long each run is measured [default: 2s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// A rough look: 300ms a run
+    #[arg(long, global = true, conflicts_with = "duration")]
+    pub quick: bool,
+    /// Only rows whose name matches
+    #[arg(long, global = true, value_name = "REGEX")]
+    pub filter: Option<Regex>,
+    /// List the published rows and what runs for them, and run nothing
+    #[arg(long, global = true, conflicts_with_all = ["runs", "duration", "quick", "out"])]
+    pub list: bool,
+    /// Where results.json and report.html go [default: a new folder in target/spanlatch-bench]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What is printed
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables.
+    Table,
+    /// All results, as they are saved.
+    Json,
+}
+
+/// Two saved runs.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The results.json to compare with
+    pub a: PathBuf,
+    /// The results.json to compare
+    pub b: PathBuf,
+    /// Whose samples are compared
+    #[arg(long, value_enum, default_value_t = Whose::Manager)]
+    pub side: Whose,
+}
+
+/// The settings of a workload of one's own.
+#[derive(Debug, Args)]
+pub struct KvFlags {
+    /// Share of operations that read a batch of keys, in percent
+    #[arg(long, value_name = "P", default_value_t = Flags::default().read_percent)]
+    read_percent: u32,
+    /// Share of operations that scan and count the whole table, in percent
+    #[arg(long, value_name = "P", default_value_t = Flags::default().span_percent)]
+    span_percent: u32,
+    /// Rows per operation
+    #[arg(long, value_name = "N", default_value_t = Flags::default().batch)]
+    batch: u32,
+    /// Write indexes repeat after this many
+    #[arg(long, value_name = "N", default_value_t = Flags::default().cycle_length)]
+    cycle_length: u64,
+    /// Size of the smallest value
+    #[arg(long, value_name = "BYTES", default_value_t = Flags::default().min_block_bytes)]
+    min_block_bytes: usize,
+    /// Size of the largest value
+    #[arg(long, value_name = "BYTES", default_value_t = Flags::default().max_block_bytes)]
+    max_block_bytes: usize,
+    /// Pre-split points
+    #[arg(long, value_name = "N", default_value_t = Flags::default().splits)]
+    splits: u32,
+    /// Keys are the indexes themselves, not their hashes
+    #[arg(long)]
+    sequential: bool,
+    /// Seed of keys and choices
+    #[arg(long, value_name = "N", default_value_t = Flags::default().seed)]
+    seed: u64,
+    /// Workers, each with one operation in flight
+    #[arg(long, value_name = "N", default_value_t = Flags::default().concurrency)]
+    concurrency: u32,
+}
+
+impl KvFlags {
+    /// The workload that they describe.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that they break.
+    pub fn workload(&self) -> Result<Workload, WorkloadError> {
+        Workload::new(Flags {
+            read_percent: self.read_percent,
+            span_percent: self.span_percent,
+            batch: self.batch,
+            cycle_length: self.cycle_length,
+            min_block_bytes: self.min_block_bytes,
+            max_block_bytes: self.max_block_bytes,
+            splits: self.splits,
+            sequential: self.sequential,
+            seed: self.seed,
+            concurrency: self.concurrency,
+        })
+    }
+}
+
+impl Command {
+    /// The rows that it runs.
+    ///
+    /// # Errors
+    ///
+    /// If a workload of one's own breaks a rule.
+    pub fn choice(&self) -> Result<Option<Choice>, WorkloadError> {
+        Ok(Some(match self {
+            Self::Standard => Choice::Suite(Suite::Standard),
+            Self::LargeMachine => Choice::Suite(Suite::LargeMachine),
+            Self::Motivating => Choice::Suite(Suite::Motivating),
+            Self::Batching => Choice::Suite(Suite::Batching),
+            Self::All => Choice::All,
+            Self::Kv(flags) => Choice::Own(Box::new(flags.workload()?)),
+            Self::Compare(_) => return Ok(None),
+        }))
+    }
+}
+
+impl Options {
+    /// The option that somebody gave although it means nothing where nothing runs.
+    pub fn about_running(&self) -> Option<&'static str> {
+        let given = [
+            (self.cores.is_some(), "--cores"),
+            (self.runs.is_some(), "--runs"),
+            (self.duration.is_some(), "--duration"),
+            (self.quick, "--quick"),
+            (self.list, "--list"),
+            (self.out.is_some(), "--out"),
+        ];
+        given
+            .into_iter()
+            .find(|(given, _)| *given)
+            .map(|(_, name)| name)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if duration.is_zero() {
+        return Err("a run must take some time".to_owned());
+    }
+    Ok(duration)
+}
+
+/// What is wrong with a command line, in one line: clap says it in several, with a usage below.
+pub fn in_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let wrong = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let wrong = wrong
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or(wrong);
+    wrong.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_flags_of_a_workload_default_to_those_of_the_workload() {
+        let cli = Cli::try_parse_from(["spanlatch-bench", "kv"]).expect("no flags needed");
+        match cli.command {
+            Some(Command::Kv(flags)) => {
+                assert_eq!(flags.workload(), Workload::new(Flags::default()))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line() {
+        for wrong in [
+            &["--frobnicate"][..],
+            &["standart"],
+            &["--runs", "x"],
+            &["compare", "a"],
+            &["--filter", "("],
+        ] {
+            let arguments = ["spanlatch-bench"].iter().chain(wrong);
+            let error = Cli::try_parse_from(arguments).expect_err("wrong");
+            let line = in_one_line(&error);
+            assert!(
+                line.starts_with("error: ") && !line.contains('\n') && line.len() < 300,
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What `--list` prints: published rows, and what runs for each.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use regex::Regex;
+
+use crate::metric::Metric;
+use crate::name::RowName;
+use crate::suite::{Choice, Row, published_rows, rows};
+
+/// Keeps the rows that somebody asked for: by the name under which they run.
+pub fn chosen(choice: &Choice, cores: usize, filter: Option<&Regex>) -> Result<Vec<Row>> {
+    let mut rows = rows(choice, cores)?;
+    rows.retain(|row| filter.is_none_or(|filter| filter.is_match(&row.name)));
+    Ok(rows)
+}
+
+/// A line for each published row of a choice whose own name, or the name under which it runs, matches:
+/// its suite, its name, what it runs as with this many cores, and the published change of throughput.
+///
+/// # Errors
+///
+/// If the published table is malformed.
+pub fn list(choice: &Choice, cores: usize, filter: Option<&Regex>) -> Result<String> {
+    let matches = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
+    let mut text = String::new();
+    for published in published_rows(choice)? {
+        let name = published.name.to_string();
+        let here = RowName {
+            cores,
+            ..published.name
+        }
+        .to_string();
+        if !matches(&name) && !matches(&here) {
+            continue;
+        }
+        let suite = published.suite.to_string();
+        let change = published
+            .figure(Metric::OpsPerSec)
+            .map(|figure| figure.delta())
+            .unwrap_or_default();
+        let runs_as = match published.name.nodes {
+            1 => format!("runs as {here}"),
+            _ => "comes with replication, in a later release".to_owned(),
+        };
+        let _ = writeln!(text, "{suite:<13}  {name:<38}  {change:>8}  {runs_as}");
+    }
+    if let Choice::Own(_) = choice {
+        for row in chosen(choice, cores, filter)? {
+            let _ = writeln!(text, "{}", row.name);
+        }
+    }
+    Ok(text)
+}
