@@ -15,6 +15,7 @@ pub mod run;
 pub mod session;
 
 pub mod metric;
+pub mod report;
 pub mod results;
 pub mod sample;
 pub mod stats;

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use spanlatch_benches::cli::{Cli, Command, Compare, Format, Options, in_one_line};
 use spanlatch_benches::compare::{Saved, tables};
 use spanlatch_benches::list::{chosen, list};
+use spanlatch_benches::report::html;
 use spanlatch_benches::results::Results;
 use spanlatch_benches::run::{Cores, Stop, Timing};
 use spanlatch_benches::session::{Progress, Session};
@@ -227,8 +228,9 @@ fn show(bar: &ProgressBar, progress: &Progress<'_>) {
 
 /// Prints the results, and saves them.
 fn report(results: &Results, format: Format, folder: &Path) -> Result<()> {
-    let data = folder.join("results.json");
+    let (data, page) = (folder.join("results.json"), folder.join("report.html"));
     results.save(&data)?;
+    fs::write(&page, html(results)?).with_context(|| format!("cannot write {}", page.display()))?;
     match format {
         Format::Table => print(&table::session(results))?,
         Format::Json => print(&(serde_json::to_string_pretty(results)? + "\n"))?,
@@ -240,7 +242,12 @@ fn report(results: &Results, format: Format, folder: &Path) -> Result<()> {
             "ended early ({reason}); what was measured until then is kept"
         )?;
     }
-    writeln!(stderr, "results: {}", data.display())?;
+    writeln!(
+        stderr,
+        "results: {}\nreport:  {}",
+        data.display(),
+        page.display()
+    )?;
     Ok(())
 }
 
