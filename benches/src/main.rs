@@ -133,9 +133,9 @@ impl Plan {
     }
 
     fn run(&self, options: &Options) -> Result<End, Failure> {
-        let folder = folder(options, &self.choice).map_err(Failure::Usage)?;
         let stop = Stop::default();
         on_interrupt(stop.clone()).map_err(Failure::Broken)?;
+        let folder = folder(options, &self.choice).map_err(Failure::Usage)?;
         let session = Session {
             rows: &self.rows,
             cores: &self.cores,

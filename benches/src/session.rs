@@ -145,3 +145,76 @@ impl Session<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::suite::{Choice, Suite, rows};
+    use crate::workload::Flags;
+
+    const SHORT: Timing = Timing {
+        warm_up: Duration::from_millis(1),
+        duration: Duration::from_millis(20),
+    };
+
+    fn own_row() -> Result<Vec<Row>> {
+        rows(&Choice::Own(Box::new(Workload::new(Flags::default())?)), 1)
+    }
+
+    /// Measures three runs a side, asking to stop once so much is done.
+    fn measure(rows: &[Row], stop_after: Duration) -> Result<Results> {
+        let (cores, stop) = (Cores::first(1)?, Stop::default());
+        let session = Session {
+            rows,
+            cores: &cores,
+            runs: 3,
+            timing: SHORT,
+            stop: &stop,
+        };
+        let mut results = Results::begin(&Choice::All, 1, 3, SHORT);
+        let last = Cell::new(Duration::ZERO);
+        session.measure(&mut results, |progress| {
+            assert!(progress.done >= last.get() && progress.done <= session.total());
+            last.set(progress.done);
+            if progress.done >= stop_after {
+                stop.ask();
+            }
+        })?;
+        Ok(results)
+    }
+
+    #[test]
+    fn each_side_runs_as_often_as_asked() -> Result<()> {
+        let results = measure(&own_row()?, Duration::MAX)?;
+        assert_eq!(
+            (results.rows[0].old.len(), results.rows[0].new.len()),
+            (3, 3)
+        );
+        assert_eq!(results.ended_early, None);
+        Ok(())
+    }
+
+    #[test]
+    fn a_session_that_is_stopped_keeps_the_samples_taken_so_far() -> Result<()> {
+        // Three of six runs: old, new, new.
+        let results = measure(&own_row()?, SHORT.total() * 3 + SHORT.total() / 2)?;
+        assert_eq!(
+            (results.rows[0].old.len(), results.rows[0].new.len()),
+            (1, 2)
+        );
+        assert_eq!(results.ended_early.as_deref(), Some("interrupted"));
+        Ok(())
+    }
+
+    #[test]
+    fn rows_that_cannot_run_are_listed_with_the_reason() -> Result<()> {
+        let mut rows = rows(&Choice::Suite(Suite::Standard), 1)?;
+        rows.retain(|row| row.nodes == 3);
+        let results = measure(&rows, Duration::MAX)?;
+        assert_eq!((results.rows.len(), results.unavailable.len()), (0, 4));
+        assert!(results.unavailable[0].1.contains("replication"));
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! What the command line does: exit codes, standard output, standard error, files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanlatch-bench"));
+    command
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it speaks UTF-8")
+}
+
+/// A folder of a test's own, which is removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("spanlatch-bench-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("the folder can be made");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a plain path").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a small workload into a folder.
+fn measured(out: &str, more: &[&str]) -> Output {
+    let small = [
+        "kv",
+        "--concurrency",
+        "4",
+        "--cores",
+        "1",
+        "--runs",
+        "2",
+        "--duration",
+        "20ms",
+        "--out",
+        out,
+    ];
+    let output = bench(&[&small, more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+#[test]
+fn every_mistake_is_one_clear_line_and_exit_code_2() {
+    let too_many = (std::thread::available_parallelism().map_or(1, usize::from) + 1000).to_string();
+    let mistakes: &[(&[&str], &str)] = &[
+        (&["--frobnicate"], "--frobnicate"),
+        (&["standart"], "standart"),
+        (&["--cores", &too_many], &too_many),
+        (&["--cores", "0"], "--cores"),
+        (&["--cores", "many"], "many"),
+        (&["--runs", "0"], "--runs"),
+        (&["--duration", "0s"], "time"),
+        (&["--duration", "soon"], "soon"),
+        (&["--quick", "--duration", "1s"], "--quick"),
+        (&["--list", "--runs", "3"], "--list"),
+        (&["--list", "--format", "json"], "--list"),
+        (&["--filter", "("], "--filter"),
+        (&["--filter", "no such row"], "no such row"),
+        (&["--format", "xml"], "xml"),
+        (&["standard", "--filter", "nodes=3"], "replication"),
+        (&["--out", "/dev/null/folder"], "/dev/null/folder"),
+        (
+            &["kv", "--read-percent", "80", "--span-percent", "30"],
+            "80",
+        ),
+        (&["kv", "--sequential", "--splits", "3"], "sequential"),
+        (&["kv", "--batch", "0"], "batch"),
+        (&["kv", "--cycle-length", "0"], "cycle-length"),
+        (
+            &["kv", "--min-block-bytes", "9", "--max-block-bytes", "8"],
+            "min-block-bytes 9",
+        ),
+        (&["kv", "--concurrency", "0"], "concurrency"),
+        (&["compare", "a.json"], "B"),
+        (&["compare", "no/a.json", "no/b.json"], "no/a.json"),
+        (&["compare", "a", "b", "--cores", "1"], "--cores"),
+    ];
+    for (arguments, named) in mistakes {
+        let output = bench(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(
+            stderr.starts_with("error: ") && stderr.contains(named),
+            "{arguments:?}: {stderr}"
+        );
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_list_has_all_seventy_published_rows_and_what_runs_for_them() {
+    let output = bench(&["all", "--list", "--cores", "1"]);
+    let stdout = text(&output.stdout);
+    assert!(output.status.success());
+    assert_eq!(stdout.lines().count(), 70);
+    assert_eq!(
+        stdout
+            .lines()
+            .filter(|line| line.contains("comes with replication"))
+            .count(),
+        12
+    );
+    let line = stdout
+        .lines()
+        .find(|line| line.contains(" kv95-c5/cores=36/nodes=1/splits=0 "));
+    assert!(
+        line.is_some_and(|line| line.contains("runs as kv95-c5/cores=1/nodes=1/splits=0")),
+        "{line:?}"
+    );
+}
+
+#[test]
+fn a_filter_chooses_rows_of_the_list() {
+    let output = bench(&[
+        "all",
+        "--list",
+        "--cores",
+        "1",
+        "--filter",
+        "^kv70.*splits=0$",
+    ]);
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+}
+
+#[test]
+fn help_and_version_are_no_mistakes() {
+    for (argument, says) in [
+        ("--help", "compare"),
+        ("--version", env!("CARGO_PKG_VERSION")),
+    ] {
+        let output = bench(&[argument]);
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains(says));
+        assert_eq!(text(&output.stderr), "");
+    }
+}
+
+#[test]
+fn a_session_prints_tables_and_leaves_data_and_a_report() {
+    let folder = Folder::new("session");
+    let out = folder.path("made/as/needed");
+    let output = measured(&out, &[]);
+    let stdout = text(&output.stdout);
+    for head in [
+        "old ops/sec",
+        "old p50",
+        "old p99",
+        "old p99.9",
+        "old waits/op",
+    ] {
+        assert!(stdout.contains(head), "{stdout}");
+    }
+    assert!(
+        stdout.contains("kv0/cores=1/nodes=1/splits=0/concurrency=4"),
+        "{stdout}"
+    );
+    assert_eq!(
+        text(&output.stderr).lines().count(),
+        2,
+        "no progress bar where nobody watches"
+    );
+    let page = fs::read_to_string(Path::new(&out).join("report.html")).expect("a report");
+    assert!(page.contains("<svg") && page.contains("kv0/cores=1/nodes=1/splits=0/concurrency=4"));
+}
+
+#[test]
+fn json_is_what_was_saved() {
+    let folder = Folder::new("json");
+    let output = measured(&folder.path("out"), &["--format", "json"]);
+    let saved = fs::read_to_string(folder.path("out/results.json")).expect("results");
+    assert_eq!(text(&output.stdout).trim_end(), saved);
+    let results: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
+    let samples = |side: &str| results["rows"][0][side].as_array().map(Vec::len);
+    assert_eq!((samples("old"), samples("new")), (Some(2), Some(2)));
+}
+
+#[test]
+fn two_saved_sessions_are_compared_in_the_same_tables() {
+    let folder = Folder::new("compare");
+    let (a, b) = (folder.path("a"), folder.path("b"));
+    measured(&a, &[]);
+    measured(&b, &[]);
+    let files = [format!("{a}/results.json"), format!("{b}/results.json")];
+    for side in ["manager", "predecessor"] {
+        let output = bench(&["compare", &files[0], &files[1], "--side", side]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        assert!(
+            stdout.contains("old ops/sec") && stdout.contains("n=2+2"),
+            "{stdout}"
+        );
+    }
+    let other = folder.path("other");
+    measured(&other, &["--read-percent", "50"]);
+    let output = bench(&["compare", &files[0], &format!("{other}/results.json")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no such row in common"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_session_and_still_writes_its_results() {
+    let folder = Folder::new("interrupt");
+    let out = folder.path("out");
+    let arguments = [
+        "kv",
+        "--cores",
+        "1",
+        "--concurrency",
+        "4",
+        "--duration",
+        "1h",
+        "--out",
+        &out,
+    ];
+    let child = Command::new(env!("CARGO_BIN_EXE_spanlatch-bench"))
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // The folder is made once Ctrl-C is handled.
+    while !Path::new(&out).exists() {
+        std::thread::yield_now();
+    }
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        text(&output.stderr).contains("interrupted"),
+        "{}",
+        text(&output.stderr)
+    );
+    let saved = fs::read_to_string(folder.path("out/results.json")).expect("results");
+    assert!(
+        saved.contains("\"ended_early\": \"interrupted\""),
+        "{saved}"
+    );
+}
