@@ -63,7 +63,7 @@ impl TimeSource for ManualSource {
 /// A hybrid-logical clock (Kulkarni et al., "Logical Physical Clocks", 2014).
 ///
 /// - **Monotone**: each [`now`](Self::now) is above every earlier `now` and every timestamp that
-///   the clock was [forwarded](Self::forward) to.
+///   the clock has heard of.
 /// - **Close to physical time**: a foreign timestamp moves it at most `max_ahead` beyond physical
 ///   time ([`update`](Self::update)).
 pub struct Clock {

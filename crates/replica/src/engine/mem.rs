@@ -198,3 +198,122 @@ impl Cursor for MemCursor<'_> {
         self.item
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use spanset::Span;
+
+    use super::*;
+    use crate::Value;
+
+    fn key(i: u8) -> Key {
+        Key::copy_from_slice(&[i])
+    }
+
+    fn apply(engine: &MemEngine, k: u8, wall: u64, value: Option<Value>) {
+        let writes = vec![(key(k), value)];
+        let timestamp = Timestamp::new(wall, 0);
+        engine
+            .apply(vec![WriteBatch { timestamp, writes }])
+            .unwrap();
+    }
+
+    #[test]
+    fn a_snapshot_does_not_see_what_is_applied_later() {
+        let engine = MemEngine::new();
+        apply(&engine, 1, 5, Some("old".into()));
+        let snapshot = engine.snapshot();
+        apply(&engine, 1, 5, Some("new".into()));
+        apply(&engine, 1, 7, None);
+        let seen = snapshot.get(&key(1), None).unwrap().unwrap();
+        assert_eq!(seen.value, Some("old".into()));
+        let now = engine.snapshot().get(&key(1), None).unwrap().unwrap();
+        assert_eq!((now.timestamp.wall, now.value), (7, None));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Move {
+        Seek(u8),
+        Before(u8),
+        At(u8),
+        Last,
+        Next,
+        Prev,
+    }
+
+    fn any_move() -> impl Strategy<Value = Move> {
+        prop_oneof![
+            (0u8..7).prop_map(Move::Seek),
+            (0u8..7).prop_map(Move::Before),
+            (0u8..7).prop_map(Move::At),
+            Just(Move::Last),
+            Just(Move::Next),
+            Just(Move::Next),
+            Just(Move::Prev),
+            Just(Move::Prev),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_walks_over_the_newest_visible_versions(
+            // Many versions of few keys, so that some are passed by seeking.
+            writes in prop::collection::vec((0u8..6, 0u64..40), 0..120),
+            at in 0u64..40,
+            moves in prop::collection::vec(any_move(), 1..30),
+        ) {
+            let engine = MemEngine::new();
+            let mut visible = BTreeMap::<u8, u64>::new();
+            for (k, wall) in writes {
+                apply(&engine, k, wall, None);
+                if wall <= at {
+                    let newest = visible.entry(k).or_default();
+                    *newest = wall.max(*newest);
+                }
+            }
+            let snapshot = engine.snapshot();
+            let at = Some(Timestamp::new(at, 0));
+            for k in 0..7 {
+                let found = snapshot.get(&key(k), at).unwrap();
+                prop_assert_eq!(found.map(|v| v.timestamp.wall), visible.get(&k).copied());
+            }
+            let mut cursor = snapshot.cursor(at);
+            let mut expected: Option<u8> = None;
+            for step in moves {
+                let from = |k: u8| visible.range(k..).next().map(|(k, _)| *k);
+                let below = |k: u8| visible.range(..k).next_back().map(|(k, _)| *k);
+                match step {
+                    Move::Seek(k) => {
+                        cursor.seek(&key(k)).unwrap();
+                        expected = from(k);
+                    }
+                    Move::Before(k) => {
+                        cursor.seek_back(End::Before(&key(k))).unwrap();
+                        expected = below(k);
+                    }
+                    Move::At(k) => {
+                        cursor.seek_back(Span::point(key(k)).end()).unwrap();
+                        expected = below(k + 1);
+                    }
+                    Move::Last => {
+                        cursor.seek_back(End::Unbounded).unwrap();
+                        expected = below(u8::MAX);
+                    }
+                    Move::Next => {
+                        cursor.next().unwrap();
+                        expected = expected.and_then(|k| from(k + 1));
+                    }
+                    Move::Prev => {
+                        cursor.prev().unwrap();
+                        expected = expected.and_then(below);
+                    }
+                }
+                let item = cursor.item().map(|(k, v)| (k[0], v.timestamp.wall));
+                prop_assert_eq!(item, expected.map(|k| (k, visible[&k])));
+            }
+        }
+    }
+}

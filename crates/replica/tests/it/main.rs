@@ -9,3 +9,4 @@ mod pipeline;
 mod ranges;
 mod scene;
 mod stress;
+mod work;

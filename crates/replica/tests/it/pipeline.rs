@@ -389,6 +389,14 @@ fn an_empty_batch_latches_nothing() {
 }
 
 #[test]
+fn each_batch_reads_the_descriptor_of_its_range() {
+    let scene = Scene::new([]);
+    let _put = scene.start(Request::put("a", "1"));
+    let counts = scene.store.replicas()[0].latches().counts();
+    assert_eq!((counts.local_reads, counts.global_writes), (1, 1));
+}
+
+#[test]
 fn a_replica_serves_its_own_range() {
     let scene = Scene::new(["m"]);
     let replica = scene.store.replica(RangeId(1)).unwrap();
