@@ -26,7 +26,7 @@ use queue::{Place, Queue};
 ///
 /// All commands in line stand in interval trees under one mutex. Under that mutex, a new command
 /// looks for *all* earlier commands that it conflicts with, keeps the minimal explicit list of those
-/// it has to wait for ([`coverage`]), and joins the trees. Then it waits for each of them in turn.
+/// it has to wait for, and joins the trees. Then it waits for each of them in turn.
 /// What costs is the list: it is made in full, under the mutex, by every command.
 ///
 /// Four things make it as good as that design can be:

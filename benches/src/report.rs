@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use crate::metric::Metric;
-use crate::results::{Measured, Results};
+use crate::results::Results;
 use crate::sample::Sample;
 use crate::stats::{ALPHA, Summary};
 use crate::table::{Pair, delta, figures};
@@ -269,20 +269,12 @@ fn distribution(samples: &[Sample]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Both sides of a row: label, samples and colour.
-fn sides(row: &Measured) -> [(&'static str, &[Sample], (u8, u8, u8)); 2] {
-    [("old", &row.old, OLD), ("new", &row.new, NEW)]
-}
-
-/// The colours of the style sheet.
-const OLD: (u8, u8, u8) = (0x8a, 0x93, 0xa6);
-const NEW: (u8, u8, u8) = (0x2f, 0x5b, 0xea);
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::results::Measured;
     use crate::run::Timing;
     use crate::sample::Latching;
     use crate::suite::{Choice, rows};

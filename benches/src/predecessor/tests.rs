@@ -450,14 +450,17 @@ fn must_be_listed(new: &SpanSet, earlier: &SpanSet, between: &[&SpanSet]) -> boo
 /// What happens to a line of commands.
 #[derive(Clone, Debug)]
 enum Step {
-    Sequence(SpanSet),
+    Sequence(Box<SpanSet>),
     /// Ends the command at this share of the line: releases it, or leaves if it waits.
     End(prop::sample::Index),
 }
 
+/// Each command's spans, its place, and its guard once it is granted.
+type Line = Vec<(SpanSet, Pending, Option<Guard>)>;
+
 fn steps(ends: u32) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => spans().prop_map(Step::Sequence),
+        6 => spans().prop_map(|spans| Step::Sequence(Box::new(spans))),
         ends => any::<prop::sample::Index>().prop_map(Step::End),
     ];
     proptest::collection::vec(step, 1..40)
@@ -486,12 +489,12 @@ proptest! {
     #[test]
     fn without_giving_up_everyone_waits_exactly_for_the_earlier_that_conflict(steps in steps(4)) {
         let queue = Predecessor::new();
-        let mut line: Vec<(SpanSet, Pending, Option<Guard>)> = Vec::new();
+        let mut line: Line = Vec::new();
         for step in steps {
             match step {
                 Step::Sequence(spans) => {
                     let pending = queue.sequence(&spans);
-                    line.push((spans, pending, None));
+                    line.push((*spans, pending, None));
                 }
                 Step::End(which) => {
                     let holding: Vec<usize> = (0..line.len()).filter(|at| line[*at].2.is_some()).collect();
@@ -518,8 +521,8 @@ proptest! {
     #[test]
     fn whoever_gives_up_nobody_overtakes_and_nobody_is_stuck(steps in steps(6)) {
         let queue = Predecessor::new();
-        let mut line: Vec<(SpanSet, Pending, Option<Guard>)> = Vec::new();
-        let poll_all = |line: &mut Vec<(SpanSet, Pending, Option<Guard>)>| {
+        let mut line: Line = Vec::new();
+        let poll_all = |line: &mut Line| {
             for at in 0..line.len() {
                 let (before, rest) = line.split_at_mut(at);
                 let (spans, pending, guard) = &mut rest[0];
@@ -534,7 +537,7 @@ proptest! {
             match step {
                 Step::Sequence(spans) => {
                     let pending = queue.sequence(&spans);
-                    line.push((spans, pending, None));
+                    line.push((*spans, pending, None));
                 }
                 Step::End(which) if !line.is_empty() => {
                     drop(line.remove(which.index(line.len())));

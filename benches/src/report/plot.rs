@@ -5,15 +5,42 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{distribution, sides};
+use super::distribution;
 use crate::metric::Metric;
 use crate::results::Measured;
+use crate::sample::Sample;
 use crate::stats::Summary;
 use crate::table::{Pair, delta, figures};
 
+/// The colours of the style sheet.
+const OLD: RGBColor = RGBColor(0x8a, 0x93, 0xa6);
+const NEW: RGBColor = RGBColor(0x2f, 0x5b, 0xea);
 const INK: RGBColor = RGBColor(0x1a, 0x22, 0x33);
 const SOFT: RGBColor = RGBColor(0x5d, 0x67, 0x79);
 const LINE: RGBColor = RGBColor(0xe3, 0xe7, 0xee);
+
+/// One side of a row.
+struct Side<'a> {
+    label: &'static str,
+    samples: &'a [Sample],
+    colour: RGBColor,
+}
+
+fn sides(row: &Measured) -> [Side<'_>; 2] {
+    let (old, new) = (&row.old[..], &row.new[..]);
+    [
+        Side {
+            label: "old",
+            samples: old,
+            colour: OLD,
+        },
+        Side {
+            label: "new",
+            samples: new,
+            colour: NEW,
+        },
+    ]
+}
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -73,7 +100,14 @@ fn bars(area: &Area<'_>, row: &Measured, top: i32, pixels: f64) -> Result<()> {
             0
         }
     };
-    for ((label, samples, (r, g, b)), top) in sides(row).into_iter().zip([top + 25, top + 27 + BAR])
+    for (
+        Side {
+            label,
+            samples,
+            colour,
+        },
+        top,
+    ) in sides(row).into_iter().zip([top + 25, top + 27 + BAR])
     {
         let all = figures(Metric::OpsPerSec, samples);
         let Some(Summary { median, spread }) = Summary::of(&all) else {
@@ -82,7 +116,7 @@ fn bars(area: &Area<'_>, row: &Measured, top: i32, pixels: f64) -> Result<()> {
         let middle = top + BAR / 2;
         area.draw(&Rectangle::new(
             [(0, top), (x(median), top + BAR)],
-            RGBColor(r, g, b).filled(),
+            colour.filled(),
         ))?;
         let (slowest, fastest) = all
             .iter()
@@ -110,8 +144,8 @@ pub(super) fn latency(row: &Measured) -> Result<String> {
 }
 
 fn draw_latency(svg: &mut String, row: &Measured) -> Result<()> {
-    let both = sides(row).map(|(_, samples, colour)| (distribution(samples), samples, colour));
-    let bounds = || both.iter().flat_map(|(shares, _, _)| shares);
+    let both = sides(row).map(|side| (distribution(side.samples), side));
+    let bounds = || both.iter().flat_map(|(shares, _)| shares);
     let from = bounds()
         .map(|(bound, _)| *bound)
         .fold(f64::INFINITY, f64::min)
@@ -138,8 +172,13 @@ fn draw_latency(svg: &mut String, row: &Measured) -> Result<()> {
         .bold_line_style(LINE)
         .axis_style(LINE)
         .draw()?;
-    for (shares, samples, (r, g, b)) in &both {
-        let colour = RGBColor(*r, *g, *b);
+    for (
+        shares,
+        Side {
+            samples, colour, ..
+        },
+    ) in &both
+    {
         let outline = outline(shares);
         let area =
             AreaSeries::new(outline, 0.0, colour.mix(0.22)).border_style(colour.stroke_width(2));
