@@ -4,18 +4,20 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use interval_btree::{End, Interval};
-use spanset::{Access, Declaration, Key, Scope, Span, Timestamp};
+use spanset::{Access, Declaration, Scope, Span, Timestamp};
+
+use crate::key::LatchKey;
 
 /// Which request, and where it is kept.
 ///
 /// Slots are recycled, sequence numbers are not: a slot is this request's only as long as it holds
 /// this sequence number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestId {
     /// The request's place in line: smaller is earlier.
     pub(crate) sequence: u64,
     /// The request's slot in the [`Line`](crate::line::Line).
-    pub(crate) slot: usize,
+    pub(crate) slot: u32,
 }
 
 /// Both scopes, in the order of their discriminants.
@@ -24,7 +26,7 @@ pub(crate) const SCOPES: [Scope; 2] = [Scope::Global, Scope::Local];
 /// One declared span of a request.
 #[derive(Debug)]
 pub(crate) struct Latch {
-    pub(crate) interval: Interval<Key>,
+    pub(crate) interval: Interval<LatchKey>,
     pub(crate) access: Access,
     pub(crate) scope: Scope,
     pub(crate) timestamp: Option<Timestamp>,
@@ -41,24 +43,24 @@ impl From<&Declaration> for Latch {
     }
 }
 
-fn interval(span: &Span) -> Interval<Key> {
+fn interval(span: &Span) -> Interval<LatchKey> {
     let end = match span.end() {
-        spanset::End::Before(end) => End::Before(end.clone()),
-        spanset::End::At(end) => End::At(end.clone()),
+        spanset::End::Before(end) => End::Before(end.into()),
+        spanset::End::At(end) => End::At(end.into()),
         spanset::End::Unbounded => End::Unbounded,
     };
-    Interval::new(span.start().clone(), end).expect("a span is never empty")
+    Interval::new(span.start().into(), end).expect("a span is never empty")
 }
 
 impl Latch {
     /// What was declared, for people to read.
     pub(crate) fn declaration(&self) -> Declaration {
-        let start = self.interval.start().clone();
+        let start = self.interval.start();
         let span = match self.interval.end() {
-            End::Unbounded => Span::starting_at(start),
-            End::Before(end) => range(start, end.clone()),
-            End::At(end) if *end == start => Span::point(start),
-            End::At(end) => range(start, Key::from([end, &b"\0"[..]].concat())),
+            End::Unbounded => Span::starting_at(start.to_vec()),
+            End::Before(end) => range(start.to_vec(), end.to_vec()),
+            End::At(end) if end == start => Span::point(start.to_vec()),
+            End::At(end) => range(start.to_vec(), [&end.to_vec(), &b"\0"[..]].concat()),
         };
         match (self.scope, self.timestamp) {
             (Scope::Local, _) => Declaration::local(self.access, span),
@@ -68,7 +70,7 @@ impl Latch {
     }
 }
 
-fn range(start: Key, end: Key) -> Span {
+fn range(start: Vec<u8>, end: Vec<u8>) -> Span {
     Span::range(start, end).expect("a latch is never empty")
 }
 
@@ -108,25 +110,35 @@ impl fmt::Display for Listed {
 /// then a chain in which each parks on the one just ahead of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    pub(crate) request: RequestId,
+    /// The request's place in line.
+    pub(crate) sequence: u64,
+    slot: u32,
     /// Which of the request's latches this is; a request may declare one interval several times.
-    pub(crate) index: usize,
+    index: u32,
     pub(crate) timestamp: Option<Timestamp>,
 }
 
 impl Owner {
     pub(crate) fn new(latch: &Latch, request: RequestId, index: usize) -> Self {
         Owner {
-            request,
-            index,
+            sequence: request.sequence,
+            slot: request.slot,
+            index: u32::try_from(index).expect("fewer than 2^32 spans in one request"),
             timestamp: latch.timestamp,
+        }
+    }
+
+    pub(crate) fn request(&self) -> RequestId {
+        RequestId {
+            sequence: self.sequence,
+            slot: self.slot,
         }
     }
 }
 
 impl Ord for Owner {
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.request.sequence, self.index).cmp(&(self.request.sequence, other.index))
+        (other.sequence, self.index).cmp(&(self.sequence, other.index))
     }
 }
 

@@ -5,6 +5,7 @@
 mod counts;
 mod error;
 mod guard;
+mod key;
 mod latch;
 mod line;
 mod look;
@@ -12,6 +13,7 @@ mod manager;
 mod monitor;
 mod pending;
 mod request;
+mod slots;
 mod unsettled;
 
 pub use counts::Counts;

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use slab::Slab;
 use spanlatch_metrics::LatchMetrics;
-use spanset::{Access, Declaration, Scope};
+use spanset::{Access, Declaration, Scope, SpanSet};
 
 use crate::counts::Counts;
 use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
 use crate::look::{Found, LatchTree, Look, Tree};
-use crate::request::{Latches, Parked, Request, Wait};
+use crate::request::{Parked, Wait};
+use crate::slots::Slots;
 use crate::unsettled::Unsettled;
 
 /// How many entries one stay under the mutex looks at beyond the request's own: enough that almost
 /// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
 pub(crate) const STEPS: usize = 128;
-
-/// A request slab with more room than this is replaced when it becomes empty.
-const SLOTS_KEPT: usize = 1024;
 
 /// All requests in line and their latches, as of now.
 ///
@@ -36,11 +33,11 @@ const SLOTS_KEPT: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     next_sequence: u64,
-    requests: Slab<Request>,
+    requests: Slots,
     scopes: [Latched; 2],
     counts: Counts,
     /// The waits in progress, by their number: oldest first.
-    waits: BTreeMap<u64, usize>,
+    waits: BTreeMap<u64, u32>,
     next_wait: u64,
     /// Waits numbered below this are already known to be slow.
     slow_below: u64,
@@ -52,11 +49,13 @@ pub(crate) struct Line {
 impl Line {
     /// Panics, naming the invariant, unless all hold. O(n log n); for tests.
     pub(crate) fn verify(&self) {
+        self.requests.verify();
         let mut trees = [[0; 2]; 2];
         let mut counts = Counts::default();
-        for (slot, request) in &self.requests {
+        for request in self.requests.iter() {
             let id = request.id;
-            assert!(id.slot == slot && id.sequence < self.next_sequence, "ids");
+            assert!(std::ptr::eq(&self.requests[id.slot], request), "ids");
+            assert!(id.sequence < self.next_sequence, "ids");
             for (index, latch) in request.latches.iter().enumerate() {
                 let latched = &self.scopes[latch.scope as usize];
                 let in_tree = match latch.access {
@@ -90,16 +89,20 @@ impl Line {
                 queue.is_sorted_by_key(|&slot| self.requests[slot].id.sequence),
                 "unsettled"
             );
-            for (slot, request) in &self.requests {
+            for request in self.requests.iter() {
                 let has_unsettled = request.latches.iter().enumerate().any(|(index, latch)| {
                     (latch.scope, latch.access) == (scope, Access::Read)
                         && index >= request.settled[scope as usize]
                 });
-                assert!(!has_unsettled || queue.contains(&slot), "unsettled");
+                assert!(
+                    !has_unsettled || queue.contains(&request.id.slot),
+                    "unsettled"
+                );
             }
         }
         let mut waiting = 0;
-        for (slot, request) in &self.requests {
+        for request in self.requests.iter() {
+            let slot = request.id.slot;
             for (position, parked) in request.parked_here.iter().enumerate() {
                 let wait = self.requests[parked.slot].wait.expect("parked");
                 assert_eq!((wait.on, wait.position), (request.id, position), "parked");
@@ -127,15 +130,22 @@ struct Latched {
     unsettled: Unsettled,
 }
 
-/// What a request leaves behind, to be dropped and woken after the mutex has been unlocked.
+/// What a request leaves behind, to be woken, logged and dropped after the mutex has been unlocked.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Released {
-    request: Request,
+    parked_here: Vec<Parked>,
     /// The waker with which it was parked on another, if it was.
     _waker: Option<Waker>,
-    /// How long it was held, if that is worth a line in the log.
-    long_hold: Option<Duration>,
+    long_hold: Option<LongHold>,
+}
+
+/// A hold that is worth a line in the log.
+#[derive(Debug)]
+struct LongHold {
+    request: u64,
+    held: Duration,
+    latches: Listed,
 }
 
 /// A wait that is slow, with what a person needs to find out why.
@@ -151,44 +161,34 @@ pub(crate) struct SlowWait {
 }
 
 impl Line {
-    /// Takes the next place in line for `latches`. O(k log n) for k latches among n.
-    pub(crate) fn sequence(&mut self, latches: Latches) -> RequestId {
-        let id = RequestId {
-            sequence: self.next_sequence,
-            slot: self.requests.vacant_key(),
-        };
+    /// Takes the next place in line for `spans`, and begins to look for earlier conflicts: before the
+    /// request's own latches are in the trees, where it would meet them. O(k log n) for k spans among
+    /// n latches.
+    pub(crate) fn sequence(&mut self, spans: &SpanSet, look: &mut Look) -> (RequestId, Found) {
+        let sequence = self.next_sequence;
         self.next_sequence += 1;
+        let request = self.requests.insert(sequence, spans.iter());
+        request.held_since = self.last_tick;
+        let id = request.id;
+        let found = self.look(id, look);
         let mut reads = [false; 2];
-        for (index, latch) in latches.iter().enumerate() {
+        for (index, latch) in self.requests[id.slot].latches.iter().enumerate() {
             *self.counts.of(latch.scope, latch.access) += 1;
             match latch.access {
-                Access::Write => {
-                    insert(
-                        &mut self.scopes[latch.scope as usize].writes,
-                        latch,
-                        id,
-                        index,
-                    );
-                }
                 Access::Read => reads[latch.scope as usize] = true,
+                Access::Write => {
+                    let tree = &mut self.scopes[latch.scope as usize].writes;
+                    insert(tree, latch, id, index);
+                }
             }
         }
-        self.requests.insert(Request {
-            id,
-            latches,
-            unsettled: [None; 2],
-            settled: [0; 2],
-            parked_here: Vec::new(),
-            wait: None,
-            held_since: self.last_tick,
-        });
         for scope in SCOPES {
             if reads[scope as usize] {
                 let queue = &mut self.scopes[scope as usize].unsettled;
                 queue.push(&mut self.requests, scope, id.slot);
             }
         }
-        id
+        (id, found)
     }
 
     /// Looks for an earlier conflict, from where `look` stopped, in a bounded number of steps.
@@ -299,9 +299,7 @@ impl Line {
 
     /// Whether `id` is still in line.
     pub(crate) fn holds(&self, id: RequestId) -> bool {
-        self.requests
-            .get(id.slot)
-            .is_some_and(|request| request.id == id)
+        self.requests.get(id).is_some()
     }
 
     /// Ends the wait of a request that now holds its latches; says since when it had been waiting.
@@ -329,7 +327,11 @@ impl Line {
             let queue = &mut self.scopes[scope as usize].unsettled;
             queue.remove(&mut self.requests, scope, id.slot);
         }
-        let request = self.requests.remove(id.slot);
+        let long_hold = match waited {
+            Some(_) => None,
+            None => self.long_hold(id, long_hold),
+        };
+        let request = &mut self.requests[id.slot];
         for (index, latch) in request.latches.iter().enumerate() {
             *self.counts.of(latch.scope, latch.access) -= 1;
             let latched = &mut self.scopes[latch.scope as usize];
@@ -341,24 +343,20 @@ impl Line {
                 Access::Read => {}
             }
         }
-        if self.requests.is_empty() && self.requests.capacity() > SLOTS_KEPT {
-            self.requests = Slab::new();
-        }
-        let long_hold = match waited {
-            Some(_) => None,
-            None => self.long_hold(&request, long_hold),
-        };
+        let parked_here = std::mem::take(&mut request.parked_here);
+        self.requests.remove(id.slot);
         Released {
-            request,
+            parked_here,
             _waker: waited.and_then(|(_, waker)| waker),
             long_hold,
         }
     }
 
-    /// How long `request` was held, if longer than `threshold` and none was logged within a second,
-    /// by the times of the ticks.
-    fn long_hold(&mut self, request: &Request, threshold: Duration) -> Option<Duration> {
+    /// A line for the log if `id` was held for longer than `threshold`, by the times of the ticks, and
+    /// none was logged within a second.
+    fn long_hold(&mut self, id: RequestId, threshold: Duration) -> Option<LongHold> {
         let now = self.last_tick?;
+        let request = &self.requests[id.slot];
         let held = now.saturating_duration_since(request.held_since?);
         let quiet = self
             .last_long_hold
@@ -367,11 +365,15 @@ impl Line {
             return None;
         }
         self.last_long_hold = Some(now);
-        Some(held)
+        Some(LongHold {
+            request: id.sequence,
+            held,
+            latches: Listed::new(&request.latches),
+        })
     }
 
     /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
-    fn end_wait(&mut self, slot: usize, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
+    fn end_wait(&mut self, slot: u32, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
         let wait = self.requests[slot].wait.take()?;
         self.waits.remove(&wait.number);
         if wait.slow {
@@ -394,7 +396,7 @@ impl Line {
         self.shut_down = true;
         self.requests
             .iter_mut()
-            .flat_map(|(_, request)| std::mem::take(&mut request.parked_here))
+            .flat_map(|request| std::mem::take(&mut request.parked_here))
             .map(|parked| parked.waker)
             .collect()
     }
@@ -438,19 +440,12 @@ impl Line {
     /// Describes a slow wait, if it goes on, with the head of its blocking chain. The chain is followed
     /// for at most [`STEPS`] links.
     pub(crate) fn describe(&self, id: RequestId, now: Instant) -> Option<SlowWait> {
-        let request = self
-            .requests
-            .get(id.slot)
-            .filter(|request| request.id == id)?;
+        let request = self.requests.get(id)?;
         let wait = request.wait?;
-        let mut head = self
-            .requests
-            .get(wait.on.slot)
-            .filter(|on| on.id == wait.on)?;
+        let mut head = self.requests.get(wait.on)?;
         for _ in 0..STEPS {
-            let next = head.wait.map(|wait| wait.on).filter(|&on| self.holds(on));
-            match next {
-                Some(on) => head = &self.requests[on.slot],
+            match head.wait.and_then(|wait| self.requests.get(wait.on)) {
+                Some(on) => head = on,
                 None => break,
             }
         }
@@ -471,15 +466,15 @@ impl Line {
 impl Released {
     /// Wakes those who were parked on the request; logs a long hold.
     pub(crate) fn wake(self) {
-        if let Some(held) = self.long_hold {
+        if let Some(hold) = self.long_hold {
             tracing::warn!(
-                request = self.request.id.sequence,
-                ?held,
-                latches = %Listed::new(&self.request.latches),
+                request = hold.request,
+                held = ?hold.held,
+                latches = %hold.latches,
                 "latches were held for long"
             );
         }
-        for parked in self.request.parked_here {
+        for parked in self.parked_here {
             parked.waker.wake();
         }
     }

@@ -1,12 +1,13 @@
 //! The search for earlier conflicting latches, in bounded steps, resumable.
 
 use interval_btree::{Interval, IntervalMap};
-use spanset::{Access, Key, conflicts};
+use spanset::{Access, conflicts};
 
+use crate::key::LatchKey;
 use crate::latch::{Latch, Owner, RequestId};
 
 /// Latches by interval.
-pub(crate) type LatchTree = IntervalMap<Key, Owner>;
+pub(crate) type LatchTree = IntervalMap<LatchKey, Owner>;
 
 /// How far a request's search for earlier conflicts has come.
 ///
@@ -20,7 +21,7 @@ pub(crate) struct Look {
     /// Which tree is being searched: writes first, then, for a write, reads.
     pub(crate) tree: Tree,
     /// The entry after which to go on; it may be gone.
-    pub(crate) after: Option<(Interval<Key>, Owner)>,
+    pub(crate) after: Option<(Interval<LatchKey>, Owner)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +68,13 @@ impl Look {
             Some((interval, owner)) => tree.overlapping_after(&latch.interval, (interval, owner)),
         };
         for (interval, owner) in entries {
-            let earlier = owner.request.sequence < sequence;
+            let earlier = owner.sequence < sequence;
             let conflict =
                 earlier && conflicts((latch.access, latch.timestamp), (access, owner.timestamp));
             if conflict || *steps == 0 {
                 self.after = Some((interval.clone(), *owner));
                 return match conflict {
-                    true => Found::Conflict(owner.request),
+                    true => Found::Conflict(owner.request()),
                     false => Found::OutOfSteps,
                 };
             }

@@ -12,7 +12,6 @@ use spanset::SpanSet;
 use crate::counts::Counts;
 use crate::error::{ShuttingDown, WaitError};
 use crate::guard::{Guard, Place};
-use crate::latch::Latch;
 use crate::line::Line;
 use crate::look::Look;
 use crate::monitor::Monitor;
@@ -89,15 +88,13 @@ impl Manager {
     ///
     /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
     pub fn sequence(&self, spans: &SpanSet) -> Result<Pending, ShuttingDown> {
-        let latches = spans.iter().map(Latch::from).collect();
         let mut look = Look::default();
         let (id, found) = {
             let mut line = self.shared.line.lock();
             if line.is_shut_down() {
                 return Err(ShuttingDown);
             }
-            let id = line.sequence(latches);
-            (id, line.look(id, &mut look))
+            line.sequence(spans, &mut look)
         };
         let place = Place::new(Arc::clone(&self.shared), id);
         Ok(Pending::new(place, look, found))

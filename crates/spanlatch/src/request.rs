@@ -3,20 +3,20 @@
 use std::task::Waker;
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
 use crate::latch::{Latch, RequestId};
 use crate::unsettled::Links;
 
-/// A request's latches. Two are inline: a span and the descriptor of its range.
-pub(crate) type Latches = SmallVec<[Latch; 2]>;
+/// A slot with room for more latches than this does not keep it for the next request.
+const LATCHES_KEPT: usize = 64;
 
-/// A request that has been sequenced and not released.
-#[derive(Debug)]
+/// A request that has been sequenced and not released, or a slot that waits for the next.
+#[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
+    /// Whether this is a request, and not a free slot.
+    pub(crate) in_line: bool,
     /// In the order in which they were declared.
-    pub(crate) latches: Latches,
+    pub(crate) latches: Vec<Latch>,
     /// By scope: neighbours in the queue of requests with unsettled reads, if this is one.
     pub(crate) unsettled: [Option<Links>; 2],
     /// By scope: the reads among the latches before this index are in the read tree.
@@ -29,10 +29,25 @@ pub(crate) struct Request {
     pub(crate) held_since: Option<Instant>,
 }
 
+impl Request {
+    /// Becomes a free slot, which keeps some of its memory.
+    pub(crate) fn recycle(&mut self) {
+        let mut latches = std::mem::take(&mut self.latches);
+        latches.clear();
+        if latches.capacity() > LATCHES_KEPT {
+            latches = Vec::new();
+        }
+        *self = Request {
+            latches,
+            ..Request::default()
+        };
+    }
+}
+
 /// A request parked on another.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    pub(crate) slot: usize,
+    pub(crate) slot: u32,
     pub(crate) waker: Waker,
 }
 
