@@ -84,7 +84,9 @@ pub(super) struct Prerequisites(SmallVec<[Arc<Channel>; 4]>);
 impl Prerequisites {
     /// The commands to wait for, in any order, each once.
     pub(super) fn new(mut channels: SmallVec<[Arc<Channel>; 4]>) -> Self {
-        channels.sort_unstable_by_key(|channel| channel.sequence);
+        if channels.len() > 1 {
+            channels.sort_unstable_by_key(|channel| channel.sequence);
+        }
         Self(channels)
     }
 

@@ -87,12 +87,14 @@ impl From<&Declaration> for Part {
 }
 
 fn interval(span: &Span) -> Interval<Key> {
-    let end = match span.end() {
-        spanset::End::Before(key) => End::Before(key.clone()),
-        spanset::End::At(key) => End::At(key.clone()),
-        spanset::End::Unbounded => End::Unbounded,
-    };
-    Interval::new(span.start().clone(), end).expect("a span is never empty")
+    let start = span.start().clone();
+    match span.end() {
+        spanset::End::At(_) => Interval::point(start),
+        spanset::End::Before(end) => {
+            Interval::range(start, end.clone()).expect("a span is never empty")
+        }
+        spanset::End::Unbounded => Interval::starting_at(start),
+    }
 }
 
 /// An access as of every timestamp is as good as a write as of the lowest or a read as of the highest:

@@ -263,7 +263,10 @@ impl Queue {
         list: &mut SmallVec<[Arc<Channel>; 4]>,
     ) {
         let trees = trees(&mut self.global, &mut self.local, scope);
-        loop {
+        while trees
+            .conflicting_with(access)
+            .any(|(_, tree)| !tree.is_empty())
+        {
             let mut covers: SmallVec<[(Access, usize); 4]> = SmallVec::new();
             let mut overlaps: SmallVec<[Overlap<'_>; 16]> = SmallVec::new();
             for (earlier, tree) in trees.conflicting_with(access) {
