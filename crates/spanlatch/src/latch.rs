@@ -4,9 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use interval_btree::{End, Interval};
-use spanset::{Access, Declaration, Scope, Span, Timestamp};
-
-use crate::key::LatchKey;
+use spanset::{Access, CompactKey, Declaration, Key, Scope, Span, Timestamp};
 
 /// Which request, and where it is kept.
 ///
@@ -26,7 +24,7 @@ pub(crate) const SCOPES: [Scope; 2] = [Scope::Global, Scope::Local];
 /// One declared span of a request.
 #[derive(Debug)]
 pub(crate) struct Latch {
-    pub(crate) interval: Interval<LatchKey>,
+    pub(crate) interval: Interval<CompactKey>,
     pub(crate) access: Access,
     pub(crate) scope: Scope,
     pub(crate) timestamp: Option<Timestamp>,
@@ -43,7 +41,7 @@ impl From<&Declaration> for Latch {
     }
 }
 
-fn interval(span: &Span) -> Interval<LatchKey> {
+fn interval(span: &Span) -> Interval<CompactKey> {
     let end = match span.end() {
         spanset::End::Before(end) => End::Before(end.into()),
         spanset::End::At(end) => End::At(end.into()),
@@ -57,10 +55,10 @@ impl Latch {
     pub(crate) fn declaration(&self) -> Declaration {
         let start = self.interval.start();
         let span = match self.interval.end() {
-            End::Unbounded => Span::starting_at(start.to_vec()),
-            End::Before(end) => range(start.to_vec(), end.to_vec()),
-            End::At(end) if end == start => Span::point(start.to_vec()),
-            End::At(end) => range(start.to_vec(), [&end.to_vec(), &b"\0"[..]].concat()),
+            End::Unbounded => Span::starting_at(start.to_key()),
+            End::Before(end) => range(start.to_key(), end.to_key()),
+            End::At(end) if end == start => Span::point(start.to_key()),
+            End::At(end) => range(start.to_key(), [&end.to_key()[..], b"\0"].concat()),
         };
         match (self.scope, self.timestamp) {
             (Scope::Local, _) => Declaration::local(self.access, span),
@@ -70,7 +68,7 @@ impl Latch {
     }
 }
 
-fn range(start: Vec<u8>, end: Vec<u8>) -> Span {
+fn range(start: Key, end: impl Into<Key>) -> Span {
     Span::range(start, end).expect("a latch is never empty")
 }
 

@@ -5,7 +5,6 @@
 mod counts;
 mod error;
 mod guard;
-mod key;
 mod latch;
 mod line;
 mod look;

@@ -1,13 +1,12 @@
 //! The search for earlier conflicting latches, in bounded steps, resumable.
 
 use interval_btree::{Interval, IntervalMap};
-use spanset::{Access, conflicts};
+use spanset::{Access, CompactKey, conflicts};
 
-use crate::key::LatchKey;
 use crate::latch::{Latch, Owner, RequestId};
 
 /// Latches by interval.
-pub(crate) type LatchTree = IntervalMap<LatchKey, Owner>;
+pub(crate) type LatchTree = IntervalMap<CompactKey, Owner>;
 
 /// How far a request's search for earlier conflicts has come.
 ///
@@ -21,7 +20,7 @@ pub(crate) struct Look {
     /// Which tree is being searched: writes first, then, for a write, reads.
     pub(crate) tree: Tree,
     /// The entry after which to go on; it may be gone.
-    pub(crate) after: Option<(Interval<LatchKey>, Owner)>,
+    pub(crate) after: Option<(Interval<CompactKey>, Owner)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

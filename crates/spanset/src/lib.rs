@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod compact_key;
 mod end;
 mod span;
 mod timestamp;
@@ -17,6 +18,7 @@ mod declared;
 mod engine;
 
 pub use access::{Access, Scope};
+pub use compact_key::CompactKey;
 pub use conflict::conflicts;
 pub use declaration::Declaration;
 pub use declared::{Declared, DeclaredCursor, DeclaredError};

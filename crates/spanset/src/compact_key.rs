@@ -1,10 +1,11 @@
-//! A key as the trees keep it: short ones in place, as three numbers.
+//! A key as trees keep it: short ones in place, as three numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-use spanset::Key;
 use triomphe::ThinArc;
+
+use crate::Key;
 
 /// The longest key that is kept in place.
 const INLINE: usize = 23;
@@ -12,21 +13,31 @@ const INLINE: usize = 23;
 /// The length that stands for "longer than [`INLINE`]".
 const LONG: u64 = INLINE as u64 + 1;
 
-/// A copy of a key, so that comparing two reads no memory beside theirs and copying one touches no
-/// reference count, unless it is longer than 23 bytes.
+/// A copy of a key for use in ordered collections: up to 23 bytes are kept in place, and comparing them
+/// follows no pointer; cloning them touches no reference count. Longer keys are shared.
 ///
-/// `words` are the first 23 bytes, filled up with zeros, and then the length, or 24 for anything longer;
-/// as big-endian numbers. They order keys as their bytes do: where the bytes are equal, the shorter key
-/// ended first, and is the lesser. Only two long keys whose words are equal remain to be compared.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct LatchKey {
+/// Ordered as the keys are. 32 bytes, as a [`Key`] is.
+///
+/// ```
+/// use spanset::{CompactKey, Key};
+///
+/// let (apple, pear) = (Key::from("apple"), Key::from("pear"));
+/// assert!(CompactKey::from(&apple) < CompactKey::from(&pear));
+/// assert_eq!(CompactKey::from(&apple).to_key(), apple);
+/// ```
+// `words` are the first 23 bytes, filled up with zeros, and then the length, or 24 for anything
+// longer, as big-endian numbers. They order keys as their bytes do: where the bytes are equal, the
+// shorter key ended first, and is the lesser. Only two long keys with equal words remain to be compared.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct CompactKey {
     words: [u64; 3],
     /// All bytes of a long key.
     long: Option<ThinArc<(), u8>>,
 }
 
-impl From<&Key> for LatchKey {
-    fn from(key: &Key) -> Self {
+impl From<&[u8]> for CompactKey {
+    /// O(length); allocates for more than 23 bytes.
+    fn from(key: &[u8]) -> Self {
         let mut padded = [0; INLINE + 1];
         let inline = key.len().min(INLINE);
         padded[..inline].copy_from_slice(&key[..inline]);
@@ -37,29 +48,37 @@ impl From<&Key> for LatchKey {
         };
         let long = key.len() > INLINE;
         let length = if long { LONG } else { key.len() as u64 };
-        LatchKey {
+        CompactKey {
             words: [word(0), word(8), word(16) | length],
             long: long.then(|| ThinArc::from_header_and_slice((), key)),
         }
     }
 }
 
-impl LatchKey {
-    /// The key's bytes.
-    pub(crate) fn to_vec(&self) -> Vec<u8> {
+impl From<&Key> for CompactKey {
+    /// O(length); allocates for more than 23 bytes.
+    fn from(key: &Key) -> Self {
+        CompactKey::from(&key[..])
+    }
+}
+
+impl CompactKey {
+    /// The key itself. O(length), in an allocation of its own.
+    pub fn to_key(&self) -> Key {
         match &self.long {
-            Some(long) => long.slice.to_vec(),
+            Some(long) => Key::copy_from_slice(&long.slice),
             None => {
-                let mut bytes =
-                    Vec::from_iter(self.words.iter().flat_map(|word| word.to_be_bytes()));
-                bytes.truncate(usize::from(bytes[INLINE]));
-                bytes
+                let mut bytes = [0; INLINE + 1];
+                for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.words) {
+                    bytes.copy_from_slice(&word.to_be_bytes());
+                }
+                Key::copy_from_slice(&bytes[..usize::from(bytes[INLINE])])
             }
         }
     }
 }
 
-impl Ord for LatchKey {
+impl Ord for CompactKey {
     fn cmp(&self, other: &Self) -> Ordering {
         self.words
             .cmp(&other.words)
@@ -70,15 +89,15 @@ impl Ord for LatchKey {
     }
 }
 
-impl PartialOrd for LatchKey {
+impl PartialOrd for CompactKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl fmt::Debug for LatchKey {
+impl fmt::Debug for CompactKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "b\"{}\"", self.to_vec().escape_ascii())
+        self.to_key().fmt(f)
     }
 }
 
@@ -94,17 +113,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_latch_key_is_ordered_as_its_bytes_and_gives_them_back(
+        fn a_compact_key_is_ordered_as_its_bytes_and_gives_them_back(
             one in bytes(),
             mut other in bytes(),
             shared in 0..30_usize,
         ) {
             let shared = shared.min(one.len());
             other.splice(..shared.min(other.len()), one[..shared].iter().copied());
-            let keys = [&one, &other].map(|bytes| LatchKey::from(&Key::from(bytes.clone())));
+            let keys = [&one, &other].map(|bytes| CompactKey::from(&bytes[..]));
             prop_assert_eq!(keys[0].cmp(&keys[1]), one.cmp(&other));
             prop_assert_eq!(keys[0] == keys[1], one == other);
-            prop_assert_eq!(keys[0].to_vec(), one);
+            prop_assert_eq!(keys[0].to_key(), one);
         }
     }
 }
