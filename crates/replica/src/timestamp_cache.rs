@@ -4,7 +4,7 @@ use std::mem;
 
 use interval_btree::{Interval, IntervalMap};
 use parking_lot::Mutex;
-use spanset::{End, Key, Span, Timestamp};
+use spanset::{CompactKey, End, Span, Timestamp};
 
 /// Remembers up to which timestamp each key has been read, so that later writes go above.
 ///
@@ -36,7 +36,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Generation {
-    records: IntervalMap<Key, ReadAt>,
+    records: IntervalMap<CompactKey, ReadAt>,
     newest: Timestamp,
 }
 
@@ -96,7 +96,7 @@ impl TimestampCache {
             return at;
         }
         for span in spans {
-            let interval = interval(span.clone());
+            let interval = interval(span);
             for generation in [&state.current, &state.previous] {
                 at = generation.push(&interval, at);
             }
@@ -116,7 +116,7 @@ impl TimestampCache {
             if state.current.records.len() >= state.half {
                 forgotten.push(state.turn());
             }
-            state.current.record(interval(span), at);
+            state.current.record(interval(&span), at);
         }
         drop(state);
         drop(forgotten);
@@ -151,7 +151,7 @@ impl State {
 }
 
 impl Generation {
-    fn push(&self, interval: &Interval<Key>, at: Timestamp) -> Timestamp {
+    fn push(&self, interval: &Interval<CompactKey>, at: Timestamp) -> Timestamp {
         if self.newest < at {
             return at;
         }
@@ -163,7 +163,7 @@ impl Generation {
             .map_or(at, after)
     }
 
-    fn record(&mut self, interval: Interval<Key>, at: Timestamp) {
+    fn record(&mut self, interval: Interval<CompactKey>, at: Timestamp) {
         // Only a record below the newest can meet a higher one of its span.
         if at < self.newest
             && let Some(read) = self.records.get(&interval, &ReadAt(at))
@@ -181,12 +181,12 @@ pub(crate) fn after(timestamp: Timestamp) -> Timestamp {
     timestamp.next().unwrap_or(Timestamp::MAX)
 }
 
-fn interval(span: Span) -> Interval<Key> {
-    let start = span.start().clone();
+fn interval(span: &Span) -> Interval<CompactKey> {
+    let start = span.start().into();
     match span.end() {
         End::At(_) => Interval::point(start),
         End::Before(end) => {
-            Interval::range(start, end.clone()).expect("the end of a span is above its start")
+            Interval::range(start, end.into()).expect("the end of a span is above its start")
         }
         End::Unbounded => Interval::starting_at(start),
     }
@@ -195,6 +195,8 @@ fn interval(span: Span) -> Interval<Key> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use spanset::Key;
 
     use super::*;
 

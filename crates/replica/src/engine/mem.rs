@@ -4,13 +4,13 @@ use std::fmt;
 
 use interval_btree::{Interval, IntervalMap};
 use parking_lot::Mutex;
-use spanset::{Cursor, End, Key, Reader, Timestamp};
+use spanset::{CompactKey, Cursor, End, Key, Reader, Timestamp};
 
 use super::{Engine, EngineError, Snapshot};
 use crate::{Version, WriteBatch};
 
 /// All versions of all keys: points, under each the newest version first.
-type Versions = IntervalMap<Key, Version>;
+type Versions = IntervalMap<CompactKey, Version>;
 
 /// Keeps every version in memory, in one tree that is changed in place.
 ///
@@ -39,7 +39,10 @@ impl Engine for MemEngine {
         for batch in group {
             let timestamp = batch.timestamp;
             for (key, value) in batch.writes {
-                versions.insert(Interval::point(key), Version { timestamp, value });
+                versions.insert(
+                    Interval::point(CompactKey::from(&key)),
+                    Version { timestamp, value },
+                );
             }
         }
         Ok(())
@@ -61,7 +64,7 @@ impl Reader for MemSnapshot {
     type Error = EngineError;
 
     fn get(&self, key: &Key, at: Option<Timestamp>) -> Result<Option<Version>, EngineError> {
-        Ok(newest(&self.0, key, at.unwrap_or(Timestamp::MAX)).cloned())
+        Ok(newest(&self.0, &key.into(), at.unwrap_or(Timestamp::MAX)).cloned())
     }
 
     fn cursor(
@@ -72,17 +75,20 @@ impl Reader for MemSnapshot {
             versions: &self.0,
             at: at.unwrap_or(Timestamp::MAX),
             ahead: None,
-            item: None,
+            place: None,
+            key: Key::new(),
         })
     }
 }
 
 /// The newest version of `key` at or below `at`. O(log n).
-fn newest<'a>(versions: &'a Versions, key: &Key, at: Timestamp) -> Option<&'a Version> {
-    let (found, version) = versions
-        .iter_from(&Interval::point(key.clone()), &probe(at))
-        .next()?;
+fn newest<'a>(versions: &'a Versions, key: &CompactKey, at: Timestamp) -> Option<&'a Version> {
+    let (found, version) = versions.iter_from(&point(key), &probe(at)).next()?;
     (found.start() == key).then_some(version)
+}
+
+fn point(key: &CompactKey) -> Interval<CompactKey> {
+    Interval::point(key.clone())
 }
 
 /// Stands for the place of a version in the order of a key's versions.
@@ -94,14 +100,16 @@ fn probe(timestamp: Timestamp) -> Version {
 }
 
 /// An iterator over consecutive versions.
-type Run<'a> = interval_btree::Range<'a, Key, Version>;
+type Run<'a> = interval_btree::Range<'a, CompactKey, Version>;
 
 struct MemCursor<'a> {
     versions: &'a Versions,
     at: Timestamp,
     /// The versions after the item, once the cursor has moved up.
     ahead: Option<Run<'a>>,
-    item: Option<(&'a Key, &'a Version)>,
+    /// Where the cursor is, if it is on an entry; and the key of that entry.
+    place: Option<(&'a CompactKey, &'a Version)>,
+    key: Key,
 }
 
 impl<'a> MemCursor<'a> {
@@ -110,9 +118,9 @@ impl<'a> MemCursor<'a> {
 
     /// Goes to the first version of `ahead` that is to be seen: the newest one at or below `at` of a
     /// key that is not `passed`.
-    fn settle_up(&mut self, mut ahead: Run<'a>, passed: Option<&'a Key>) {
+    fn settle_up(&mut self, mut ahead: Run<'a>, passed: Option<&'a CompactKey>) {
         let mut steps = 0;
-        self.item = loop {
+        let place = loop {
             let Some((interval, version)) = ahead.next() else {
                 break None;
             };
@@ -131,12 +139,13 @@ impl<'a> MemCursor<'a> {
             }
         };
         self.ahead = Some(ahead);
+        self.stop_at(place);
     }
 
     /// Goes to the last key of `behind` that has a version to be seen.
     fn settle_down(&mut self, mut behind: Run<'a>) {
         self.ahead = None;
-        self.item = loop {
+        let place = loop {
             let Some((interval, _)) = behind.next_back() else {
                 break None;
             };
@@ -146,6 +155,14 @@ impl<'a> MemCursor<'a> {
             }
             behind = self.versions.iter_before(interval, &probe(Timestamp::MAX));
         };
+        self.stop_at(place);
+    }
+
+    fn stop_at(&mut self, place: Option<(&'a CompactKey, &'a Version)>) {
+        self.place = place;
+        if let Some((key, _)) = place {
+            self.key = key.to_key();
+        }
     }
 }
 
@@ -154,7 +171,7 @@ impl Cursor for MemCursor<'_> {
     type Error = EngineError;
 
     fn seek(&mut self, key: &Key) -> Result<(), EngineError> {
-        let from = Interval::point(key.clone());
+        let from = Interval::point(key.into());
         self.settle_up(self.versions.iter_from(&from, &probe(self.at)), None);
         Ok(())
     }
@@ -163,10 +180,10 @@ impl Cursor for MemCursor<'_> {
         let behind = match end {
             End::Before(key) => self
                 .versions
-                .iter_before(&Interval::point(key.clone()), &probe(Timestamp::MAX)),
+                .iter_before(&Interval::point(key.into()), &probe(Timestamp::MAX)),
             End::At(key) => self
                 .versions
-                .iter_through(&Interval::point(key.clone()), &probe(Timestamp::MIN)),
+                .iter_through(&Interval::point(key.into()), &probe(Timestamp::MIN)),
             End::Unbounded => self.versions.starting_in(..),
         };
         self.settle_down(behind);
@@ -174,10 +191,10 @@ impl Cursor for MemCursor<'_> {
     }
 
     fn next(&mut self) -> Result<(), EngineError> {
-        if let Some((key, _)) = self.item {
+        if let Some((key, _)) = self.place {
             let ahead = self.ahead.take().unwrap_or_else(|| {
                 self.versions
-                    .iter_after(&Interval::point(key.clone()), &probe(Timestamp::MIN))
+                    .iter_after(&point(key), &probe(Timestamp::MIN))
             });
             self.settle_up(ahead, Some(key));
         }
@@ -185,17 +202,17 @@ impl Cursor for MemCursor<'_> {
     }
 
     fn prev(&mut self) -> Result<(), EngineError> {
-        if let Some((key, _)) = self.item {
+        if let Some((key, _)) = self.place {
             let behind = self
                 .versions
-                .iter_before(&Interval::point(key.clone()), &probe(Timestamp::MAX));
+                .iter_before(&point(key), &probe(Timestamp::MAX));
             self.settle_down(behind);
         }
         Ok(())
     }
 
     fn item(&self) -> Option<(&Key, &Version)> {
-        self.item
+        self.place.map(|(_, version)| (&self.key, version))
     }
 }
 
