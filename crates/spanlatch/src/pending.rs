@@ -8,9 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
+use parking_lot::MutexGuard;
+
 use crate::error::WaitError;
 use crate::guard::{Guard, Place};
-use crate::latch::RequestId;
 use crate::look::{Found, Look};
 
 /// A request that has been sequenced and may have to wait.
@@ -27,7 +28,8 @@ pub struct Pending {
     place: Option<Place>,
     look: Look,
     found: Found,
-    waiting_since: Option<Instant>,
+    /// Whether it has parked, so that its wait is to be ended.
+    parked: bool,
 }
 
 impl Pending {
@@ -36,7 +38,7 @@ impl Pending {
             place: Some(place),
             look,
             found,
-            waiting_since: None,
+            parked: false,
         }
     }
 
@@ -123,55 +125,41 @@ impl Pending {
         }
     }
 
-    /// Alternates between looking for an earlier conflict and parking on the one found.
+    /// Looks for an earlier conflict and parks on it, until none is left.
     fn go_on(&mut self, place: &Place, waker: &Waker) -> Poll<Result<(), WaitError>> {
+        if self.found == Found::Nothing && !self.parked {
+            return Poll::Ready(Ok(()));
+        }
+        // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
         let Place { shared, id } = place;
+        let now = shared.now();
+        let mut waker = Some(waker.clone());
+        let mut line = shared.line.lock();
         loop {
+            if line.is_shut_down() {
+                return Poll::Ready(Err(WaitError::ShuttingDown));
+            }
             match self.found {
-                Found::Nothing if self.waiting_since.is_none() => return Poll::Ready(Ok(())),
                 Found::Nothing => {
-                    let now = shared.now();
-                    let since = shared.line.lock().acquired(*id, now, &shared.metrics);
-                    if let Some(since) = since {
+                    let waited_since = line.acquired(*id, now, &shared.metrics);
+                    drop(line);
+                    if let Some(since) = waited_since {
                         let waited = now.saturating_duration_since(since);
                         shared.metrics.wait.observe(waited);
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Found::OutOfSteps => {
-                    let mut line = shared.line.lock();
-                    if line.is_shut_down() {
-                        return Poll::Ready(Err(WaitError::ShuttingDown));
+                Found::Conflict(on) => {
+                    if line.park(*id, on, self.look.latch, now, &mut waker) {
+                        self.parked = true;
+                        return Poll::Pending;
                     }
-                    self.found = line.look(*id, &mut self.look);
                 }
-                Found::Conflict(on) => match self.park(place, on, waker) {
-                    Some(poll) => return poll,
-                    None => continue,
-                },
+                // Others get a turn.
+                Found::OutOfSteps => MutexGuard::bump(&mut line),
             }
+            self.found = line.look(*id, &mut self.look);
         }
-    }
-
-    /// Parks on `on`, or looks further if that is gone.
-    fn park(
-        &mut self,
-        Place { shared, id }: &Place,
-        on: RequestId,
-        waker: &Waker,
-    ) -> Option<Poll<Result<(), WaitError>>> {
-        // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
-        let since = *self.waiting_since.get_or_insert_with(|| shared.now());
-        let mut waker = Some(waker.clone());
-        let mut line = shared.line.lock();
-        if line.is_shut_down() {
-            return Some(Poll::Ready(Err(WaitError::ShuttingDown)));
-        }
-        if line.park(*id, on, self.look.latch, since, &mut waker) {
-            return Some(Poll::Pending);
-        }
-        self.found = line.look(*id, &mut self.look);
-        None
     }
 }
 
