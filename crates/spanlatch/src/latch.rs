@@ -42,12 +42,14 @@ impl From<&Declaration> for Latch {
 }
 
 fn interval(span: &Span) -> Interval<CompactKey> {
-    let end = match span.end() {
-        spanset::End::Before(end) => End::Before(end.into()),
-        spanset::End::At(end) => End::At(end.into()),
-        spanset::End::Unbounded => End::Unbounded,
-    };
-    Interval::new(span.start().into(), end).expect("a span is never empty")
+    let start = span.start().into();
+    match span.end() {
+        spanset::End::At(_) => Interval::point(start),
+        spanset::End::Before(end) => {
+            Interval::range(start, end.into()).expect("a span is never empty")
+        }
+        spanset::End::Unbounded => Interval::starting_at(start),
+    }
 }
 
 impl Latch {

@@ -61,6 +61,10 @@ impl Look {
         sequence: u64,
         steps: &mut usize,
     ) -> Found {
+        if tree.is_empty() {
+            self.after = None;
+            return Found::Nothing;
+        }
         let access = self.tree.access();
         let entries = match &self.after {
             None => tree.overlapping(&latch.interval),

@@ -38,20 +38,23 @@ pub struct CompactKey {
 impl From<&[u8]> for CompactKey {
     /// O(length); allocates for more than 23 bytes.
     fn from(key: &[u8]) -> Self {
-        let mut padded = [0; INLINE + 1];
-        let inline = key.len().min(INLINE);
-        padded[..inline].copy_from_slice(&key[..inline]);
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&padded[at..at + 8]);
-            u64::from_be_bytes(bytes)
-        };
+        let rest = |at: usize| key.get(at..INLINE.min(key.len())).unwrap_or_default();
         let long = key.len() > INLINE;
         let length = if long { LONG } else { key.len() as u64 };
         CompactKey {
-            words: [word(0), word(8), word(16) | length],
+            words: [word(key), word(rest(8)), word(rest(16)) | length],
             long: long.then(|| ThinArc::from_header_and_slice((), key)),
         }
+    }
+}
+
+/// The first eight bytes as a big-endian number, filled up with zeros.
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => (bytes.iter().zip((0..8).rev()))
+            .map(|(byte, place)| u64::from(*byte) << (8 * place))
+            .sum(),
     }
 }
 
@@ -79,9 +82,12 @@ impl CompactKey {
 }
 
 impl Ord for CompactKey {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        self.words
-            .cmp(&other.words)
+        // Most keys differ in the first word; without a loop the compiler sees that.
+        let ([a, b, c], [x, y, z]) = (self.words, other.words);
+        (a.cmp(&x))
+            .then_with(|| b.cmp(&y).then_with(|| c.cmp(&z)))
             .then_with(|| match (&self.long, &other.long) {
                 (Some(one), Some(other)) => one.slice.cmp(&other.slice),
                 _ => Ordering::Equal,
@@ -90,6 +96,7 @@ impl Ord for CompactKey {
 }
 
 impl PartialOrd for CompactKey {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
