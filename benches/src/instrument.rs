@@ -92,7 +92,7 @@ impl<L> Instrumented<L> {
     /// of the workload matters.
     fn sample(&self, spans: &SpanSet) -> Option<(Arc<Meter>, u64)> {
         let scale = if spans.len() < MANY_SPANS { SAMPLED } else { 1 };
-        let chosen = scale == 1 || fastrand::u64(..).is_multiple_of(scale);
+        let chosen = fastrand::u64(..).is_multiple_of(scale);
         chosen.then(|| (Arc::clone(&self.meter), scale))
     }
 }

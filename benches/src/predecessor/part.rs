@@ -1,6 +1,6 @@
 //! What a command declares, in the form in which the queue keeps it.
 
-use interval_btree::{End, Interval};
+use interval_btree::Interval;
 use smallvec::SmallVec;
 use spanset::{Access, Declaration, Key, Scope, Span, SpanSet, Timestamp};
 
