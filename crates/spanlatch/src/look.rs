@@ -61,8 +61,8 @@ impl Look {
         sequence: u64,
         steps: &mut usize,
     ) -> Found {
-        if tree.is_empty() {
-            self.after = None;
+        // Most looks end here, on one path through the tree and without an iterator.
+        if self.after.is_none() && !tree.overlaps(&latch.interval) {
             return Found::Nothing;
         }
         let access = self.tree.access();

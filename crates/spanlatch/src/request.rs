@@ -30,17 +30,15 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Becomes a free slot, which keeps some of its memory.
+    /// Becomes a free slot, which keeps some of its memory. The request has left every list.
     pub(crate) fn recycle(&mut self) {
-        let mut latches = std::mem::take(&mut self.latches);
-        latches.clear();
-        if latches.capacity() > LATCHES_KEPT {
-            latches = Vec::new();
+        debug_assert!(self.parked_here.is_empty() && self.wait.is_none());
+        self.in_line = false;
+        self.settled = [0; 2];
+        if self.latches.capacity() > LATCHES_KEPT {
+            self.latches = Vec::new();
         }
-        *self = Request {
-            latches,
-            ..Request::default()
-        };
+        self.latches.clear();
     }
 }
 
