@@ -2,14 +2,14 @@
 
 use interval_btree::{End, Interval};
 use smallvec::SmallVec;
-use spanset::{Access, Key, Timestamp};
+use spanset::{Access, CompactKey, Timestamp};
 
 use super::part::write_meets_read;
 
 /// An earlier span that conflicts with a span of the new command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overlap<'t> {
-    pub(super) interval: &'t Interval<Key>,
+    pub(super) interval: &'t Interval<CompactKey>,
     pub(super) access: Access,
     pub(super) at: Timestamp,
     pub(super) sequence: u64,
@@ -25,7 +25,7 @@ pub(super) struct Overlap<'t> {
 /// O(n log n) for n overlaps with a point, and for n overlaps with a range O(n log n + n * k), where k
 /// is the number of pieces into which they cut it.
 pub(super) fn keep_minimal<'t>(
-    query: &Interval<Key>,
+    query: &Interval<CompactKey>,
     overlaps: &mut [Overlap<'t>],
     mut keep: impl FnMut(&Overlap<'t>),
 ) {
@@ -103,7 +103,7 @@ impl Latest {
 }
 
 /// Where a piece starts or ends: a cut between keys.
-type Cut<'t> = End<&'t Key>;
+type Cut<'t> = End<&'t CompactKey>;
 
 /// The pieces into which the commands seen so far cut the query, ascending and apart.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use interval_btree::Interval;
 use smallvec::SmallVec;
-use spanset::{Access, Declaration, Key, Scope, Span, SpanSet, Timestamp};
+use spanset::{Access, CompactKey, Declaration, Scope, Span, SpanSet, Timestamp};
 
 /// The spans of a command that have one scope and access.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Group {
     pub(super) access: Access,
     pub(super) parts: SmallVec<[Part; 1]>,
     /// Covers all parts, if there are several.
-    pub(super) cover: Option<Box<Interval<Key>>>,
+    pub(super) cover: Option<Box<Interval<CompactKey>>>,
     pub(super) standing: Standing,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Standing {
 /// One span of a command.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) interval: Interval<Key>,
+    pub(super) interval: Interval<CompactKey>,
     pub(super) at: Timestamp,
 }
 
@@ -68,7 +68,7 @@ impl Group {
 }
 
 /// The smallest interval that contains all parts. O(n).
-fn cover(parts: &[Part]) -> Option<Interval<Key>> {
+fn cover(parts: &[Part]) -> Option<Interval<CompactKey>> {
     let start = parts.iter().map(|part| part.interval.start()).min()?;
     let end = parts.iter().map(|part| part.interval.end()).max()?;
     Some(
@@ -86,12 +86,12 @@ impl From<&Declaration> for Part {
     }
 }
 
-fn interval(span: &Span) -> Interval<Key> {
-    let start = span.start().clone();
+fn interval(span: &Span) -> Interval<CompactKey> {
+    let start = span.start().into();
     match span.end() {
         spanset::End::At(_) => Interval::point(start),
         spanset::End::Before(end) => {
-            Interval::range(start, end.clone()).expect("a span is never empty")
+            Interval::range(start, end.into()).expect("a span is never empty")
         }
         spanset::End::Unbounded => Interval::starting_at(start),
     }

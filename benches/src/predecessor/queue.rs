@@ -6,7 +6,7 @@ use std::sync::Arc;
 use interval_btree::{Interval, IntervalMap};
 use slab::Slab;
 use smallvec::SmallVec;
-use spanset::{Access, Key, Scope, Timestamp};
+use spanset::{Access, CompactKey, Scope, Timestamp};
 
 use super::channel::{Channel, Prerequisites};
 use super::coverage::{Overlap, keep_minimal};
@@ -33,7 +33,7 @@ struct Trees {
     buffered: Vec<usize>,
 }
 
-type Tree = IntervalMap<Key, Entry>;
+type Tree = IntervalMap<CompactKey, Entry>;
 
 /// What a tree keeps beside an interval.
 #[derive(Clone, Copy, Debug)]
@@ -406,7 +406,7 @@ impl Group {
     }
 }
 
-fn insert(tree: &mut Tree, interval: &Interval<Key>, entry: Entry) {
+fn insert(tree: &mut Tree, interval: &Interval<CompactKey>, entry: Entry) {
     let displaced = tree.insert(interval.clone(), entry);
     debug_assert!(displaced.is_none(), "{entry:?} was in its tree before");
 }
