@@ -11,9 +11,9 @@ mod look;
 mod manager;
 mod monitor;
 mod pending;
+mod queue;
 mod request;
 mod slots;
-mod unsettled;
 
 pub use counts::Counts;
 pub use error::{ShuttingDown, WaitError};

@@ -1,6 +1,5 @@
 //! The line: everything the manager's mutex protects.
 
-use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -10,9 +9,9 @@ use spanset::{Access, Declaration, Scope, SpanSet};
 use crate::counts::Counts;
 use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
 use crate::look::{Found, LatchTree, Look, Tree};
-use crate::request::{Parked, Wait};
+use crate::queue::Queue;
+use crate::request::{Parked, ParkedHere, Wait};
 use crate::slots::Slots;
-use crate::unsettled::Unsettled;
 
 /// How many entries one stay under the mutex looks at beyond the request's own: enough that almost
 /// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
@@ -29,18 +28,17 @@ pub(crate) const STEPS: usize = 128;
 ///   sequence order.
 /// - *parked*: a request that waits on one that is held is registered there, once, at its position.
 /// - *earlier*: a request waits only on earlier ones.
-/// - *waits*: the list of waits names exactly the requests that wait.
-#[derive(Debug, Default)]
+/// - *waits*: the queue of waits has exactly the requests that wait and are not known to be slow.
+#[derive(Debug)]
 pub(crate) struct Line {
     next_sequence: u64,
     requests: Slots,
     scopes: [Latched; 2],
     counts: Counts,
-    /// The waits in progress, by their number: oldest first.
-    waits: BTreeMap<u64, u32>,
-    next_wait: u64,
-    /// Waits numbered below this are already known to be slow.
-    slow_below: u64,
+    /// How many requests wait.
+    waiting: usize,
+    /// Those of them whose wait is not known to be slow, oldest first.
+    waits: Queue,
     last_tick: Option<Instant>,
     last_long_hold: Option<Instant>,
     shut_down: bool,
@@ -84,7 +82,7 @@ impl Line {
         }
         assert_eq!(self.counts, counts, "counts");
         for (latched, scope) in self.scopes.iter().zip(SCOPES) {
-            let queue = Vec::from_iter(latched.unsettled.iter(&self.requests, scope));
+            let queue = Vec::from_iter(latched.unsettled.iter(&self.requests));
             assert!(
                 queue.is_sorted_by_key(|&slot| self.requests[slot].id.sequence),
                 "unsettled"
@@ -100,6 +98,7 @@ impl Line {
                 );
             }
         }
+        let queued = Vec::from_iter(self.waits.iter(&self.requests));
         let mut waiting = 0;
         for request in self.requests.iter() {
             let slot = request.id.slot;
@@ -113,28 +112,48 @@ impl Line {
                 assert_eq!(parked_here[wait.position].slot, slot, "parked");
             }
             assert!(wait.on.sequence < request.id.sequence, "earlier");
-            assert_eq!(self.waits.get(&wait.number), Some(&slot), "waits");
+            assert!(wait.slow != queued.contains(&slot), "waits");
             waiting += 1;
         }
-        assert_eq!(self.waits.len(), waiting, "waits");
+        assert_eq!(self.waiting, waiting, "waits");
+    }
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line {
+            next_sequence: 0,
+            requests: Slots::default(),
+            scopes: SCOPES.map(|scope| Latched {
+                writes: LatchTree::new(),
+                reads: LatchTree::new(),
+                unsettled: Queue::new(scope as usize),
+            }),
+            counts: Counts::default(),
+            waiting: 0,
+            waits: Queue::new(SCOPES.len()),
+            last_tick: None,
+            last_long_hold: None,
+            shut_down: false,
+        }
     }
 }
 
 /// The latches of one scope.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Latched {
     writes: LatchTree,
     /// Reads enter their tree when the first later write looks for them; where nothing is written,
     /// a read costs no insertion.
     reads: LatchTree,
-    unsettled: Unsettled,
+    unsettled: Queue,
 }
 
 /// What a request leaves behind, to be woken, logged and dropped after the mutex has been unlocked.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Released {
-    parked_here: Vec<Parked>,
+    parked_here: ParkedHere,
     /// The waker with which it was parked on another, if it was.
     _waker: Option<Waker>,
     long_hold: Option<LongHold>,
@@ -185,7 +204,7 @@ impl Line {
         for scope in SCOPES {
             if reads[scope as usize] {
                 let queue = &mut self.scopes[scope as usize].unsettled;
-                queue.push(&mut self.requests, scope, id.slot);
+                queue.push(&mut self.requests, id.slot);
             }
         }
         (id, found)
@@ -244,13 +263,12 @@ impl Line {
                 }
                 *settled = index + 1;
             }
-            unsettled.remove(&mut self.requests, scope, slot);
+            unsettled.remove(&mut self.requests, slot);
         }
         true
     }
 
-    /// Parks `id` on `on` until that is released; not, if it has been. O(1), and O(log w) among w
-    /// waits when the wait begins.
+    /// Parks `id` on `on` until that is released; not, if it has been. O(1).
     ///
     /// Takes the waker out of `waker` if it parks, and leaves one there that it replaced: what is in it
     /// afterwards is to be dropped after unlocking.
@@ -280,20 +298,20 @@ impl Line {
             slot: id.slot,
             waker,
         }));
-        let wait = self.requests[id.slot].wait.get_or_insert_with(|| {
-            let number = self.next_wait;
-            self.next_wait += 1;
-            self.waits.insert(number, id.slot);
-            Wait {
-                number,
-                since: now,
-                on,
-                position,
-                latch,
-                slow: false,
-            }
+        let wait = &mut self.requests[id.slot].wait;
+        if let Some(wait) = wait {
+            (wait.on, wait.position, wait.latch) = (on, position, latch);
+            return true;
+        }
+        *wait = Some(Wait {
+            since: now,
+            on,
+            position,
+            latch,
+            slow: false,
         });
-        (wait.on, wait.position, wait.latch) = (on, position, latch);
+        self.waiting += 1;
+        self.waits.push(&mut self.requests, id.slot);
         true
     }
 
@@ -325,7 +343,7 @@ impl Line {
         let waited = self.end_wait(id.slot, metrics);
         for scope in SCOPES {
             let queue = &mut self.scopes[scope as usize].unsettled;
-            queue.remove(&mut self.requests, scope, id.slot);
+            queue.remove(&mut self.requests, id.slot);
         }
         let long_hold = match waited {
             Some(_) => None,
@@ -375,7 +393,8 @@ impl Line {
     /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
     fn end_wait(&mut self, slot: u32, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
         let wait = self.requests[slot].wait.take()?;
-        self.waits.remove(&wait.number);
+        self.waiting -= 1;
+        self.waits.remove(&mut self.requests, slot);
         if wait.slow {
             metrics.slow.dec();
         }
@@ -408,7 +427,7 @@ impl Line {
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             requests: self.requests.len(),
-            waiting: self.waits.len(),
+            waiting: self.waiting,
             ..self.counts
         }
     }
@@ -423,16 +442,18 @@ impl Line {
     ) -> Vec<RequestId> {
         self.last_tick = self.last_tick.max(Some(now));
         let mut newly_slow = Vec::new();
-        for (&number, &slot) in self.waits.range(self.slow_below..).take(STEPS) {
+        while newly_slow.len() < STEPS
+            && let Some(slot) = self.waits.first()
+        {
             let request = &mut self.requests[slot];
-            let wait = request.wait.as_mut().expect("a wait names one who waits");
+            let wait = request.wait.as_mut().expect("who is in the queue waits");
             if now.saturating_duration_since(wait.since) <= threshold {
                 break;
             }
             wait.slow = true;
-            metrics.slow.inc();
-            self.slow_below = number + 1;
             newly_slow.push(request.id);
+            metrics.slow.inc();
+            self.waits.remove(&mut self.requests, slot);
         }
         newly_slow
     }

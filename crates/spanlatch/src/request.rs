@@ -3,8 +3,10 @@
 use std::task::Waker;
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use crate::latch::{Latch, RequestId};
-use crate::unsettled::Links;
+use crate::queue::{Links, QUEUES};
 
 /// A slot with room for more latches than this does not keep it for the next request.
 const LATCHES_KEPT: usize = 64;
@@ -17,12 +19,12 @@ pub(crate) struct Request {
     pub(crate) in_line: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Vec<Latch>,
-    /// By scope: neighbours in the queue of requests with unsettled reads, if this is one.
-    pub(crate) unsettled: [Option<Links>; 2],
+    /// Neighbours in the queues that the request is in.
+    pub(crate) links: [Option<Links>; QUEUES],
     /// By scope: the reads among the latches before this index are in the read tree.
     pub(crate) settled: [usize; 2],
     /// Who is parked here, each once, in no particular order.
-    pub(crate) parked_here: Vec<Parked>,
+    pub(crate) parked_here: ParkedHere,
     /// The wait for the first earlier conflict to the last, if one has begun and not ended.
     pub(crate) wait: Option<Wait>,
     /// The last tick before this request was sequenced; if it had to wait, when that ended.
@@ -42,6 +44,9 @@ impl Request {
     }
 }
 
+/// Those who are parked on one request. Mostly it is one.
+pub(crate) type ParkedHere = SmallVec<[Parked; 1]>;
+
 /// A request parked on another.
 #[derive(Debug)]
 pub(crate) struct Parked {
@@ -52,8 +57,6 @@ pub(crate) struct Parked {
 /// A wait in progress. It begins when a request first parks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// The wait's number; they are numbered as they begin.
-    pub(crate) number: u64,
     pub(crate) since: Instant,
     /// The request parked on; it may be released by now.
     pub(crate) on: RequestId,
