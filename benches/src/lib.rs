@@ -26,3 +26,8 @@ pub mod micro;
 pub mod cli;
 pub mod compare;
 pub mod list;
+
+/// The code in the workspace's README is compiled like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct WorkspaceReadme;
