@@ -1,7 +1,5 @@
 //! How many latches there are.
 
-use spanset::{Access, Scope};
-
 /// The latches of all requests in line, waiting ones included, by scope and access; and the requests.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
@@ -23,14 +21,5 @@ impl Counts {
     /// All latches.
     pub fn latches(&self) -> usize {
         self.global_reads + self.global_writes + self.local_reads + self.local_writes
-    }
-
-    pub(crate) fn of(&mut self, scope: Scope, access: Access) -> &mut usize {
-        match (scope, access) {
-            (Scope::Global, Access::Read) => &mut self.global_reads,
-            (Scope::Global, Access::Write) => &mut self.global_writes,
-            (Scope::Local, Access::Read) => &mut self.local_reads,
-            (Scope::Local, Access::Write) => &mut self.local_writes,
-        }
     }
 }

@@ -4,13 +4,13 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use spanlatch_metrics::LatchMetrics;
-use spanset::{Access, Declaration, Scope, SpanSet};
+use spanset::{Access, Declaration, Scope};
 
 use crate::counts::Counts;
 use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
 use crate::look::{Found, LatchTree, Look, Tree};
 use crate::queue::Queue;
-use crate::request::{Parked, ParkedHere, Wait};
+use crate::request::{Parked, Request, Wait};
 use crate::slots::Slots;
 
 /// How many entries one stay under the mutex looks at beyond the request's own: enough that almost
@@ -23,7 +23,6 @@ pub(crate) const STEPS: usize = 128;
 ///
 /// - *ids*: a request's id names the slot that it is in and a sequence number given out before.
 /// - *trees*: the trees hold exactly the writes of the requests, and their settled reads.
-/// - *counts*: the counts are those of the requests' latches.
 /// - *unsettled*: a request with reads that are not in their tree is in its scope's queue, which is in
 ///   sequence order.
 /// - *parked*: a request that waits on one that is held is registered there, once, at its position.
@@ -34,7 +33,6 @@ pub(crate) struct Line {
     next_sequence: u64,
     requests: Slots,
     scopes: [Latched; 2],
-    counts: Counts,
     /// How many requests wait.
     waiting: usize,
     /// Those of them whose wait is not known to be slow, oldest first.
@@ -47,9 +45,8 @@ pub(crate) struct Line {
 impl Line {
     /// Panics, naming the invariant, unless all hold. O(n log n); for tests.
     pub(crate) fn verify(&self) {
-        self.requests.verify();
         let mut trees = [[0; 2]; 2];
-        let mut counts = Counts::default();
+        let mut unsettled_reads = [0; 2];
         for request in self.requests.iter() {
             let id = request.id;
             assert!(std::ptr::eq(&self.requests[id.slot], request), "ids");
@@ -71,7 +68,7 @@ impl Line {
                     "trees"
                 );
                 trees[latch.scope as usize][latch.access as usize] += usize::from(in_tree);
-                *counts.of(latch.scope, latch.access) += 1;
+                unsettled_reads[latch.scope as usize] += usize::from(!in_tree);
             }
         }
         for (latched, sizes) in self.scopes.iter().zip(trees) {
@@ -80,8 +77,11 @@ impl Line {
             assert_eq!(latched.writes.len(), sizes[Access::Write as usize], "trees");
             assert_eq!(latched.reads.len(), sizes[Access::Read as usize], "trees");
         }
-        assert_eq!(self.counts, counts, "counts");
         for (latched, scope) in self.scopes.iter().zip(SCOPES) {
+            assert_eq!(
+                latched.unsettled_reads, unsettled_reads[scope as usize],
+                "unsettled"
+            );
             let queue = Vec::from_iter(latched.unsettled.iter(&self.requests));
             assert!(
                 queue.is_sorted_by_key(|&slot| self.requests[slot].id.sequence),
@@ -128,8 +128,8 @@ impl Default for Line {
                 writes: LatchTree::new(),
                 reads: LatchTree::new(),
                 unsettled: Queue::new(scope as usize),
+                unsettled_reads: 0,
             }),
-            counts: Counts::default(),
             waiting: 0,
             waits: Queue::new(SCOPES.len()),
             last_tick: None,
@@ -146,25 +146,21 @@ struct Latched {
     /// Reads enter their tree when the first later write looks for them; where nothing is written,
     /// a read costs no insertion.
     reads: LatchTree,
+    /// The requests with reads that are not in the tree yet, earliest first, and how many such reads
+    /// there are.
     unsettled: Queue,
+    unsettled_reads: usize,
 }
 
 /// What a request leaves behind, to be woken, logged and dropped after the mutex has been unlocked.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Released {
-    parked_here: ParkedHere,
+    request: Box<Request>,
     /// The waker with which it was parked on another, if it was.
     _waker: Option<Waker>,
-    long_hold: Option<LongHold>,
-}
-
-/// A hold that is worth a line in the log.
-#[derive(Debug)]
-struct LongHold {
-    request: u64,
-    held: Duration,
-    latches: Listed,
+    /// How long it was held, if that is worth a line in the log.
+    long_hold: Option<Duration>,
 }
 
 /// A wait that is slow, with what a person needs to find out why.
@@ -180,25 +176,26 @@ pub(crate) struct SlowWait {
 }
 
 impl Line {
-    /// Takes the next place in line for `spans`, and begins to look for earlier conflicts: before the
-    /// request's own latches are in the trees, where it would meet them. O(k log n) for k spans among
-    /// n latches.
-    pub(crate) fn sequence(&mut self, spans: &SpanSet, look: &mut Look) -> (RequestId, Found) {
-        let sequence = self.next_sequence;
+    /// Takes the next place in line, and begins to look for earlier conflicts: before the request's own
+    /// latches are in the trees, where it would meet them. O(k log n) for k latches among n.
+    pub(crate) fn sequence(
+        &mut self,
+        request: Box<Request>,
+        look: &mut Look,
+    ) -> (RequestId, Found) {
+        let id = self.requests.insert(self.next_sequence, request);
         self.next_sequence += 1;
-        let request = self.requests.insert(sequence, spans.iter());
-        request.held_since = self.last_tick;
-        let id = request.id;
+        self.requests[id.slot].held_since = self.last_tick;
         let found = self.look(id, look);
         let mut reads = [false; 2];
         for (index, latch) in self.requests[id.slot].latches.iter().enumerate() {
-            *self.counts.of(latch.scope, latch.access) += 1;
+            let latched = &mut self.scopes[latch.scope as usize];
             match latch.access {
-                Access::Read => reads[latch.scope as usize] = true,
-                Access::Write => {
-                    let tree = &mut self.scopes[latch.scope as usize].writes;
-                    insert(tree, latch, id, index);
+                Access::Read => {
+                    reads[latch.scope as usize] = true;
+                    latched.unsettled_reads += 1;
                 }
+                Access::Write => insert(&mut latched.writes, latch, id, index),
             }
         }
         for scope in SCOPES {
@@ -244,10 +241,8 @@ impl Line {
     /// Puts the reads of `scope` that were sequenced before `sequence` into the read tree, as far as
     /// `steps` go; says whether all are there now. Later reads stay out.
     fn settle(&mut self, scope: Scope, sequence: u64, steps: &mut usize) -> bool {
-        let Latched {
-            reads, unsettled, ..
-        } = &mut self.scopes[scope as usize];
-        while let Some(slot) = unsettled.first() {
+        let latched = &mut self.scopes[scope as usize];
+        while let Some(slot) = latched.unsettled.first() {
             let request = &mut self.requests[slot];
             if request.id.sequence >= sequence {
                 break;
@@ -259,11 +254,12 @@ impl Line {
                 }
                 *steps -= 1;
                 if (latch.scope, latch.access) == (scope, Access::Read) {
-                    insert(reads, latch, request.id, index);
+                    insert(&mut latched.reads, latch, request.id, index);
+                    latched.unsettled_reads -= 1;
                 }
                 *settled = index + 1;
             }
-            unsettled.remove(&mut self.requests, slot);
+            latched.unsettled.remove(&mut self.requests, slot);
         }
         true
     }
@@ -317,7 +313,7 @@ impl Line {
 
     /// Whether `id` is still in line.
     pub(crate) fn holds(&self, id: RequestId) -> bool {
-        self.requests.get(id).is_some()
+        self.requests.contains(id)
     }
 
     /// Ends the wait of a request that now holds its latches; says since when it had been waiting.
@@ -345,37 +341,33 @@ impl Line {
             let queue = &mut self.scopes[scope as usize].unsettled;
             queue.remove(&mut self.requests, id.slot);
         }
-        let long_hold = match waited {
-            Some(_) => None,
-            None => self.long_hold(id, long_hold),
-        };
-        let request = &mut self.requests[id.slot];
+        let request = self.requests.remove(id.slot);
         for (index, latch) in request.latches.iter().enumerate() {
-            *self.counts.of(latch.scope, latch.access) -= 1;
             let latched = &mut self.scopes[latch.scope as usize];
             match latch.access {
                 Access::Write => remove(&mut latched.writes, latch, id, index),
                 Access::Read if index < request.settled[latch.scope as usize] => {
                     remove(&mut latched.reads, latch, id, index);
                 }
-                Access::Read => {}
+                Access::Read => latched.unsettled_reads -= 1,
             }
         }
-        let parked_here = std::mem::take(&mut request.parked_here);
-        self.requests.remove(id.slot);
+        let long_hold = match waited {
+            Some(_) => None,
+            None => self.long_hold(request.held_since, long_hold),
+        };
         Released {
-            parked_here,
+            request,
             _waker: waited.and_then(|(_, waker)| waker),
             long_hold,
         }
     }
 
-    /// A line for the log if `id` was held for longer than `threshold`, by the times of the ticks, and
-    /// none was logged within a second.
-    fn long_hold(&mut self, id: RequestId, threshold: Duration) -> Option<LongHold> {
+    /// How long a request was held, if for longer than `threshold` by the times of the ticks, and none
+    /// was logged within a second.
+    fn long_hold(&mut self, since: Option<Instant>, threshold: Duration) -> Option<Duration> {
         let now = self.last_tick?;
-        let request = &self.requests[id.slot];
-        let held = now.saturating_duration_since(request.held_since?);
+        let held = now.saturating_duration_since(since?);
         let quiet = self
             .last_long_hold
             .is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1));
@@ -383,11 +375,7 @@ impl Line {
             return None;
         }
         self.last_long_hold = Some(now);
-        Some(LongHold {
-            request: id.sequence,
-            held,
-            latches: Listed::new(&request.latches),
-        })
+        Some(held)
     }
 
     /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
@@ -425,10 +413,14 @@ impl Line {
     }
 
     pub(crate) fn counts(&self) -> Counts {
+        let [global, local] = &self.scopes;
         Counts {
+            global_reads: global.reads.len() + global.unsettled_reads,
+            global_writes: global.writes.len(),
+            local_reads: local.reads.len() + local.unsettled_reads,
+            local_writes: local.writes.len(),
             requests: self.requests.len(),
             waiting: self.waiting,
-            ..self.counts
         }
     }
 
@@ -487,15 +479,15 @@ impl Line {
 impl Released {
     /// Wakes those who were parked on the request; logs a long hold.
     pub(crate) fn wake(self) {
-        if let Some(hold) = self.long_hold {
+        if let Some(held) = self.long_hold {
             tracing::warn!(
-                request = hold.request,
-                held = ?hold.held,
-                latches = %hold.latches,
+                request = self.request.id.sequence,
+                ?held,
+                latches = %Listed::new(&self.request.latches),
                 "latches were held for long"
             );
         }
-        for parked in self.parked_here {
+        for parked in self.request.parked_here {
             parked.waker.wake();
         }
     }

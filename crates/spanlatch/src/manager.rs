@@ -16,6 +16,7 @@ use crate::line::Line;
 use crate::look::Look;
 use crate::monitor::Monitor;
 use crate::pending::Pending;
+use crate::request::Request;
 
 /// Puts requests in line for the spans that they declare.
 ///
@@ -46,6 +47,10 @@ pub struct Manager {
 }
 
 /// What all handles, pendings and guards of a manager share.
+///
+/// In this order, so that the reference count, the mutex and what is first in the line are neighbours:
+/// the cores pass them round together.
+#[repr(C)]
 pub(crate) struct Shared {
     /// Held for the time that it takes to insert, remove or look for the spans of one request; no
     /// waker is called and nothing is logged under it.
@@ -88,13 +93,14 @@ impl Manager {
     ///
     /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
     pub fn sequence(&self, spans: &SpanSet) -> Result<Pending, ShuttingDown> {
+        let request = Request::new(spans);
         let mut look = Look::default();
         let (id, found) = {
             let mut line = self.shared.line.lock();
             if line.is_shut_down() {
                 return Err(ShuttingDown);
             }
-            line.sequence(spans, &mut look)
+            line.sequence(request, &mut look)
         };
         let place = Place::new(Arc::clone(&self.shared), id);
         Ok(Pending::new(place, look, found))

@@ -16,7 +16,7 @@ pub(crate) struct Links {
 #[derive(Debug)]
 pub(crate) struct Queue {
     /// Which of a request's links are this queue's.
-    id: usize,
+    id: u8,
     first: Option<u32>,
     last: Option<u32>,
 }
@@ -25,7 +25,7 @@ impl Queue {
     pub(crate) const fn new(id: usize) -> Self {
         assert!(id < QUEUES, "requests have links for that many queues");
         Queue {
-            id,
+            id: id as u8,
             first: None,
             last: None,
         }
@@ -38,7 +38,9 @@ impl Queue {
 
     /// All members, in the order in which they joined.
     pub(crate) fn iter<'a>(&'a self, requests: &'a Slots) -> impl Iterator<Item = u32> + 'a {
-        std::iter::successors(self.first, |&slot| requests[slot].links[self.id]?.after)
+        std::iter::successors(self.first, |&slot| {
+            requests.links(slot, usize::from(self.id))?.after
+        })
     }
 
     /// Appends `slot`, which must not be in the queue. O(1).
@@ -48,7 +50,9 @@ impl Queue {
             before,
             after: None,
         };
-        let displaced = requests[slot].links[self.id].replace(links);
+        let displaced = requests
+            .links_mut(slot, usize::from(self.id))
+            .replace(links);
         debug_assert!(displaced.is_none(), "a request joined a queue twice");
         match before {
             Some(before) => self.links(requests, before).after = Some(slot),
@@ -58,7 +62,8 @@ impl Queue {
 
     /// Takes `slot` out, if it is in the queue. O(1).
     pub(crate) fn remove(&mut self, requests: &mut Slots, slot: u32) {
-        let Some(Links { before, after }) = requests[slot].links[self.id].take() else {
+        let Some(Links { before, after }) = requests.links_mut(slot, usize::from(self.id)).take()
+        else {
             return;
         };
         match before {
@@ -72,7 +77,8 @@ impl Queue {
     }
 
     fn links<'a>(&self, requests: &'a mut Slots, slot: u32) -> &'a mut Links {
-        requests[slot].links[self.id]
+        requests
+            .links_mut(slot, usize::from(self.id))
             .as_mut()
             .expect("a neighbour is a member")
     }

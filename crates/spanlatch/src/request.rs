@@ -4,23 +4,16 @@ use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use spanset::SpanSet;
 
 use crate::latch::{Latch, RequestId};
-use crate::queue::{Links, QUEUES};
 
-/// A slot with room for more latches than this does not keep it for the next request.
-const LATCHES_KEPT: usize = 64;
-
-/// A request that has been sequenced and not released, or a slot that waits for the next.
+/// A request that has been sequenced and not released.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
-    /// Whether this is a request, and not a free slot.
-    pub(crate) in_line: bool,
     /// In the order in which they were declared.
-    pub(crate) latches: Vec<Latch>,
-    /// Neighbours in the queues that the request is in.
-    pub(crate) links: [Option<Links>; QUEUES],
+    pub(crate) latches: Latches,
     /// By scope: the reads among the latches before this index are in the read tree.
     pub(crate) settled: [usize; 2],
     /// Who is parked here, each once, in no particular order.
@@ -32,17 +25,17 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Becomes a free slot, which keeps some of its memory. The request has left every list.
-    pub(crate) fn recycle(&mut self) {
-        debug_assert!(self.parked_here.is_empty() && self.wait.is_none());
-        self.in_line = false;
-        self.settled = [0; 2];
-        if self.latches.capacity() > LATCHES_KEPT {
-            self.latches = Vec::new();
-        }
-        self.latches.clear();
+    /// A request that is not in line yet.
+    pub(crate) fn new(spans: &SpanSet) -> Box<Self> {
+        Box::new(Request {
+            latches: spans.iter().map(Latch::from).collect(),
+            ..Request::default()
+        })
     }
 }
+
+/// A request's latches. Two are in place: a span and the descriptor of its range.
+pub(crate) type Latches = SmallVec<[Latch; 2]>;
 
 /// Those who are parked on one request. Mostly it is one.
 pub(crate) type ParkedHere = SmallVec<[Parked; 1]>;

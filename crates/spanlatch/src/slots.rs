@@ -1,10 +1,11 @@
-//! Where requests are kept: slots that are recycled, with the memory they have.
+//! Where requests are kept, by slot.
 
 use std::ops::{Index, IndexMut};
 
-use spanset::Declaration;
+use slab::Slab;
 
-use crate::latch::{Latch, RequestId};
+use crate::latch::RequestId;
+use crate::queue::{Links, QUEUES};
 use crate::request::Request;
 
 /// How many slots are kept when nobody is in line.
@@ -12,76 +13,74 @@ const SLOTS_KEPT: usize = 1024;
 
 /// The requests in line, by slot.
 ///
-/// A slot keeps the memory of the request that was there before, so that a steady stream of requests
-/// allocates nothing.
-///
-/// Invariant (*slots*): a slot is either in the list of free ones, once, or in line.
+/// A request is in memory of its own, which the thread that made it has in its cache: what goes from
+/// core to core with the mutex is one small slot, not all that a request consists of.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
-    slots: Vec<Request>,
-    free: Vec<u32>,
+pub(crate) struct Slots(Slab<Slot>);
+
+#[derive(Debug)]
+struct Slot {
+    sequence: u64,
+    request: Box<Request>,
+    /// Neighbours in the queues that the request is in.
+    links: [Option<Links>; QUEUES],
 }
 
 impl Slots {
-    /// Gives a request with these declarations a slot. O(k) for k of them.
-    pub(crate) fn insert<'a>(
-        &mut self,
-        sequence: u64,
-        declarations: impl Iterator<Item = &'a Declaration>,
-    ) -> &mut Request {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests at once");
-            self.slots.push(Request::default());
-            slot
+    /// Gives a request a slot. O(1).
+    pub(crate) fn insert(&mut self, sequence: u64, mut request: Box<Request>) -> RequestId {
+        let entry = self.0.vacant_entry();
+        let slot = u32::try_from(entry.key()).expect("fewer than 2^32 requests at once");
+        let id = RequestId { sequence, slot };
+        request.id = id;
+        entry.insert(Slot {
+            sequence,
+            request,
+            links: [None; QUEUES],
         });
-        let request = &mut self[slot];
-        request.id = RequestId { sequence, slot };
-        request.in_line = true;
-        request.latches.extend(declarations.map(Latch::from));
+        id
+    }
+
+    /// Takes a request out. O(1).
+    pub(crate) fn remove(&mut self, slot: u32) -> Box<Request> {
+        let request = self.0.remove(slot as usize).request;
+        if self.0.is_empty() && self.0.capacity() > SLOTS_KEPT {
+            self.0 = Slab::new();
+        }
         request
     }
 
-    /// Frees the slot of a request that has left no trace elsewhere. O(k) for its k latches.
-    pub(crate) fn remove(&mut self, slot: u32) {
-        self[slot].recycle();
-        self.free.push(slot);
-        if self.is_empty() && self.slots.len() > SLOTS_KEPT {
-            *self = Slots::default();
-        }
+    /// Whether this request is still in line.
+    pub(crate) fn contains(&self, id: RequestId) -> bool {
+        self.0
+            .get(id.slot as usize)
+            .is_some_and(|slot| slot.sequence == id.sequence)
     }
 
     /// The request, if it is still in line.
     pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
-        self.slots
-            .get(id.slot as usize)
-            .filter(|request| request.in_line && request.id == id)
+        self.contains(id).then(|| &self[id.slot])
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request> {
-        self.slots.iter().filter(|request| request.in_line)
+        self.0.iter().map(|(_, slot)| &*slot.request)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        self.slots.iter_mut().filter(|request| request.in_line)
+        self.0.iter_mut().map(|(_, slot)| &mut *slot.request)
     }
 
-    /// Panics unless the invariant holds.
-    pub(crate) fn verify(&self) {
-        let mut free = self.free.clone();
-        free.sort_unstable();
-        let unused = |&slot: &u32| !self[slot].in_line;
-        assert!(
-            Vec::from_iter((0..self.slots.len() as u32).filter(unused)) == free,
-            "slots"
-        );
+    /// The neighbours of a request in a queue, if it is in it.
+    pub(crate) fn links(&self, slot: u32, queue: usize) -> Option<Links> {
+        self.0[slot as usize].links[queue]
+    }
+
+    pub(crate) fn links_mut(&mut self, slot: u32, queue: usize) -> &mut Option<Links> {
+        &mut self.0[slot as usize].links[queue]
     }
 }
 
@@ -89,12 +88,12 @@ impl Index<u32> for Slots {
     type Output = Request;
 
     fn index(&self, slot: u32) -> &Request {
-        &self.slots[slot as usize]
+        &self.0[slot as usize].request
     }
 }
 
 impl IndexMut<u32> for Slots {
     fn index_mut(&mut self, slot: u32) -> &mut Request {
-        &mut self.slots[slot as usize]
+        &mut self.0[slot as usize].request
     }
 }
