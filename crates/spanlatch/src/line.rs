@@ -13,9 +13,12 @@ use crate::queue::Queue;
 use crate::request::{Parked, Request, Wait};
 use crate::slots::Slots;
 
-/// How many entries one stay under the mutex looks at beyond the request's own: enough that almost
+/// How many entries one stay under the mutex looks at by default beyond the request's own: enough that almost
 /// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
 pub(crate) const STEPS: usize = 128;
+
+/// How many slow waits are described in the log in one second; the others are only counted.
+const DESCRIBED: usize = 10;
 
 /// All requests in line and their latches, as of now.
 ///
@@ -37,13 +40,18 @@ pub(crate) struct Line {
     waiting: usize,
     /// Those of them whose wait is not known to be slow, oldest first.
     waits: Queue,
+    /// How many entries one stay under the mutex looks at beyond the request's own.
+    steps: usize,
     last_tick: Option<Instant>,
+    /// How many slow waits were described since then, which is less than a second ago.
+    described: usize,
+    described_since: Option<Instant>,
     last_long_hold: Option<Instant>,
     shut_down: bool,
 }
 
 impl Line {
-    /// Panics, naming the invariant, unless all hold. O(n log n); for tests.
+    /// Panics, naming the invariant, unless all hold. O(n²); for tests.
     pub(crate) fn verify(&self) {
         let mut trees = [[0; 2]; 2];
         let mut unsettled_reads = [0; 2];
@@ -119,8 +127,9 @@ impl Line {
     }
 }
 
-impl Default for Line {
-    fn default() -> Self {
+impl Line {
+    /// An empty line, where a search takes at most `steps` entries in one stay under the mutex.
+    pub(crate) fn new(steps: usize) -> Self {
         Line {
             next_sequence: 0,
             requests: Slots::default(),
@@ -132,7 +141,10 @@ impl Default for Line {
             }),
             waiting: 0,
             waits: Queue::new(SCOPES.len()),
+            steps,
             last_tick: None,
+            described: 0,
+            described_since: None,
             last_long_hold: None,
             shut_down: false,
         }
@@ -161,6 +173,8 @@ pub(crate) struct Released {
     _waker: Option<Waker>,
     /// How long it was held, if that is worth a line in the log.
     long_hold: Option<Duration>,
+    /// Slots that are no longer needed.
+    _slots: Option<Slots>,
 }
 
 /// A wait that is slow, with what a person needs to find out why.
@@ -169,10 +183,19 @@ pub(crate) struct SlowWait {
     pub(crate) request: u64,
     pub(crate) waited: Duration,
     pub(crate) wants: Declaration,
+    /// Whom it is parked on.
     pub(crate) on: u64,
-    pub(crate) head: u64,
-    pub(crate) head_held: Option<Duration>,
-    pub(crate) head_latches: Listed,
+    /// `None` if the request that it is parked on has just been released.
+    pub(crate) head: Option<Head>,
+}
+
+/// Where a blocking chain begins.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) request: u64,
+    /// `None` if it does not hold its latches: it is about to look again, or has not been polled yet.
+    pub(crate) held: Option<Duration>,
+    pub(crate) latches: Listed,
 }
 
 impl Line {
@@ -185,7 +208,6 @@ impl Line {
     ) -> (RequestId, Found) {
         let id = self.requests.insert(self.next_sequence, request);
         self.next_sequence += 1;
-        self.requests[id.slot].held_since = self.last_tick;
         let found = self.look(id, look);
         let mut reads = [false; 2];
         for (index, latch) in self.requests[id.slot].latches.iter().enumerate() {
@@ -209,9 +231,11 @@ impl Line {
 
     /// Looks for an earlier conflict, from where `look` stopped, in a bounded number of steps.
     pub(crate) fn look(&mut self, id: RequestId, look: &mut Look) -> Found {
-        let mut steps = STEPS;
+        let mut steps = self.steps;
         loop {
-            let Some(latch) = self.requests[id.slot].latches.get(look.latch) else {
+            let request = &mut self.requests[id.slot];
+            let Some(latch) = request.latches.get(look.latch) else {
+                request.held_since = self.last_tick;
                 return Found::Nothing;
             };
             let (scope, access) = (latch.scope, latch.access);
@@ -323,8 +347,8 @@ impl Line {
         now: Instant,
         metrics: &LatchMetrics,
     ) -> Option<Instant> {
-        let (wait, _) = self.end_wait(id.slot, metrics)?;
         self.requests[id.slot].held_since = Some(now);
+        let (wait, _) = self.end_wait(id.slot, metrics)?;
         Some(wait.since)
     }
 
@@ -360,6 +384,7 @@ impl Line {
             request,
             _waker: waited.and_then(|(_, waker)| waker),
             long_hold,
+            _slots: self.requests.take_unneeded(),
         }
     }
 
@@ -424,8 +449,8 @@ impl Line {
         }
     }
 
-    /// Notes the time, and counts waits that have become slow, at most [`STEPS`] of them; returns the
-    /// slots of those that were counted.
+    /// Notes the time, and counts waits that have become slow, a bounded number of them; returns the
+    /// requests that were counted.
     pub(crate) fn tick(
         &mut self,
         now: Instant,
@@ -434,7 +459,7 @@ impl Line {
     ) -> Vec<RequestId> {
         self.last_tick = self.last_tick.max(Some(now));
         let mut newly_slow = Vec::new();
-        while newly_slow.len() < STEPS
+        while newly_slow.len() < self.steps
             && let Some(slot) = self.waits.first()
         {
             let request = &mut self.requests[slot];
@@ -450,35 +475,52 @@ impl Line {
         newly_slow
     }
 
-    /// Describes a slow wait, if it goes on, with the head of its blocking chain. The chain is followed
-    /// for at most [`STEPS`] links.
+    /// How many of `wanted` slow waits may be described now: [`DESCRIBED`] in a second.
+    pub(crate) fn describable(&mut self, wanted: usize, now: Instant) -> usize {
+        let second = Duration::from_secs(1);
+        if (self.described_since).is_none_or(|since| now.saturating_duration_since(since) >= second)
+        {
+            self.described_since = Some(now);
+            self.described = 0;
+        }
+        let allowed = wanted.min(DESCRIBED - self.described);
+        self.described += allowed;
+        allowed
+    }
+
+    /// Describes a wait, if it goes on, with the head of its blocking chain. The chain is followed for
+    /// a bounded number of links.
     pub(crate) fn describe(&self, id: RequestId, now: Instant) -> Option<SlowWait> {
         let request = self.requests.get(id)?;
         let wait = request.wait?;
-        let mut head = self.requests.get(wait.on)?;
-        for _ in 0..STEPS {
-            match head.wait.and_then(|wait| self.requests.get(wait.on)) {
-                Some(on) => head = on,
+        let elapsed = |since: Instant| now.saturating_duration_since(since);
+        let mut head = self.requests.get(wait.on);
+        for _ in 0..self.steps {
+            match head.and_then(|head| self.requests.get(head.wait?.on)) {
+                Some(on) => head = Some(on),
                 None => break,
             }
         }
         Some(SlowWait {
             request: id.sequence,
-            waited: now.saturating_duration_since(wait.since),
+            waited: elapsed(wait.since),
             wants: request.latches[wait.latch].declaration(),
             on: wait.on.sequence,
-            head: head.id.sequence,
-            head_held: head
-                .held_since
-                .map(|since| now.saturating_duration_since(since)),
-            head_latches: Listed::new(&head.latches),
+            head: head.map(|head| Head {
+                request: head.id.sequence,
+                held: head.held_since.map(elapsed),
+                latches: Listed::new(&head.latches),
+            }),
         })
     }
 }
 
 impl Released {
-    /// Wakes those who were parked on the request; logs a long hold.
-    pub(crate) fn wake(self) {
+    /// Wakes those who were parked on the request; then logs a long hold.
+    pub(crate) fn wake(mut self) {
+        for parked in self.request.parked_here.drain(..) {
+            parked.waker.wake();
+        }
         if let Some(held) = self.long_hold {
             tracing::warn!(
                 request = self.request.id.sequence,
@@ -486,9 +528,6 @@ impl Released {
                 latches = %Listed::new(&self.request.latches),
                 "latches were held for long"
             );
-        }
-        for parked in self.request.parked_here {
-            parked.waker.wake();
         }
     }
 }

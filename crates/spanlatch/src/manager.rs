@@ -12,7 +12,7 @@ use spanset::SpanSet;
 use crate::counts::Counts;
 use crate::error::{ShuttingDown, WaitError};
 use crate::guard::{Guard, Place};
-use crate::line::Line;
+use crate::line::{Line, STEPS};
 use crate::look::Look;
 use crate::monitor::Monitor;
 use crate::pending::Pending;
@@ -47,10 +47,6 @@ pub struct Manager {
 }
 
 /// What all handles, pendings and guards of a manager share.
-///
-/// In this order, so that the reference count, the mutex and what is first in the line are neighbours:
-/// the cores pass them round together.
-#[repr(C)]
 pub(crate) struct Shared {
     /// Held for the time that it takes to insert, remove or look for the spans of one request; no
     /// waker is called and nothing is logged under it.
@@ -78,6 +74,7 @@ impl Manager {
             clock: Box::new(Instant::now),
             slow_threshold: Duration::from_secs(5),
             long_hold_threshold: Duration::from_secs(3),
+            steps: STEPS,
         }
     }
 
@@ -159,13 +156,14 @@ impl Manager {
         crate::monitor::tick(&self.shared, now);
     }
 
-    /// Panics, naming the invariant, unless all invariants of the line hold. O(n log n); for tests.
+    /// Panics, naming the invariant, unless all invariants of the line hold. O(n²); for tests.
     #[doc(hidden)]
     pub fn verify(&self) {
         self.shared.line.lock().verify();
     }
 
-    /// Starts a thread that [`tick`](Self::tick)s every `interval`, until the returned [`Monitor`] is
+    /// Starts a thread that [`tick`](Self::tick)s every `interval`, at least
+    /// [`Monitor::MIN_INTERVAL`], until the returned [`Monitor`] is
     /// dropped or the manager and all its guards are gone.
     ///
     /// # Errors
@@ -213,6 +211,7 @@ pub struct Builder {
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
     slow_threshold: Duration,
     long_hold_threshold: Duration,
+    steps: usize,
 }
 
 impl Builder {
@@ -235,9 +234,19 @@ impl Builder {
         self
     }
 
-    /// After how long a hold is logged when it ends. Default: 3 s.
+    /// After how long a hold is logged when it ends, at most once a second. Default: 3 s.
+    ///
+    /// Holds are measured by the times of the ticks, as no clock is read where nothing waits: what is
+    /// logged is at most the interval between two ticks too long.
     pub fn long_hold_threshold(mut self, threshold: Duration) -> Self {
         self.long_hold_threshold = threshold;
+        self
+    }
+
+    /// How many entries a search takes in one stay under the mutex. For tests, which make it small.
+    #[doc(hidden)]
+    pub fn steps(mut self, steps: usize) -> Self {
+        self.steps = steps.max(1);
         self
     }
 
@@ -245,7 +254,7 @@ impl Builder {
     pub fn build(self) -> Manager {
         let manager = Manager {
             shared: Arc::new(Shared {
-                line: Mutex::default(),
+                line: Mutex::new(Line::new(self.steps)),
                 metrics: self.metrics,
                 clock: self.clock,
                 slow_threshold: AtomicU64::new(0),

@@ -6,11 +6,8 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::line::{STEPS, SlowWait};
+use crate::line::SlowWait;
 use crate::manager::Shared;
-
-/// How many slow waits one tick describes; the others it only counts.
-const DESCRIBED: usize = 10;
 
 /// A thread that ticks. Dropping it stops the thread and waits until it has ended.
 pub struct Monitor {
@@ -20,7 +17,11 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// The shortest interval between ticks.
+    pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
+
     pub(crate) fn start(shared: Weak<Shared>, interval: Duration) -> std::io::Result<Self> {
+        let interval = interval.max(Self::MIN_INTERVAL);
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("spanlatch-monitor".into())
@@ -63,32 +64,34 @@ pub(crate) fn tick(shared: &Arc<Shared>, now: Instant) {
     let mut slow = Vec::new();
     loop {
         let newly_slow = shared.line.lock().tick(now, threshold, &shared.metrics);
-        let all = newly_slow.len() < STEPS;
-        slow.extend(newly_slow);
-        if all {
+        if newly_slow.is_empty() {
             break;
         }
+        slow.extend(newly_slow);
     }
-    for &request in slow.iter().take(DESCRIBED) {
-        let described = shared.line.lock().describe(request, now);
-        if let Some(wait) = described {
+    let described = shared.line.lock().describable(slow.len(), now);
+    for &request in &slow[..described] {
+        let wait = shared.line.lock().describe(request, now);
+        if let Some(wait) = wait {
             warn(&wait);
         }
     }
-    if slow.len() > DESCRIBED {
-        tracing::warn!(more = slow.len() - DESCRIBED, "and more waits became slow");
+    if slow.len() > described {
+        let more = slow.len() - described;
+        tracing::warn!(more, "and more requests have been waiting for long");
     }
 }
 
 fn warn(wait: &SlowWait) {
+    let head = wait.head.as_ref();
     tracing::warn!(
         request = wait.request,
         waited = ?wait.waited,
         wants = %wait.wants,
         parked_on = wait.on,
-        head = wait.head,
-        head_held = ?wait.head_held,
-        head_latches = %wait.head_latches,
+        head = head.map(|head| head.request),
+        head_held = head.and_then(|head| head.held).map(tracing::field::debug),
+        head_latches = head.map(|head| tracing::field::display(&head.latches)),
         "a request has been waiting for latches for long"
     );
 }

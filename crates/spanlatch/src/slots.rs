@@ -27,7 +27,7 @@ struct Slot {
 }
 
 impl Slots {
-    /// Gives a request a slot. O(1).
+    /// Gives a request a slot. O(1), amortized.
     pub(crate) fn insert(&mut self, sequence: u64, mut request: Box<Request>) -> RequestId {
         let entry = self.0.vacant_entry();
         let slot = u32::try_from(entry.key()).expect("fewer than 2^32 requests at once");
@@ -43,11 +43,13 @@ impl Slots {
 
     /// Takes a request out. O(1).
     pub(crate) fn remove(&mut self, slot: u32) -> Box<Request> {
-        let request = self.0.remove(slot as usize).request;
-        if self.0.is_empty() && self.0.capacity() > SLOTS_KEPT {
-            self.0 = Slab::new();
-        }
-        request
+        self.0.remove(slot as usize).request
+    }
+
+    /// Takes out the slots themselves, to be freed elsewhere, if they are many and none is in use.
+    pub(crate) fn take_unneeded(&mut self) -> Option<Slots> {
+        let unneeded = self.0.is_empty() && self.0.capacity() > SLOTS_KEPT;
+        unneeded.then(|| std::mem::take(self))
     }
 
     /// Whether this request is still in line.

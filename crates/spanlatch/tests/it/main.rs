@@ -7,3 +7,4 @@ mod order;
 mod slow;
 mod stress;
 mod wake;
+mod work;

@@ -212,8 +212,9 @@ proptest! {
     fn every_request_waits_for_exactly_the_earlier_ones_it_conflicts_with(
         steps in prop::collection::vec(step(), 1..80),
         ask in any::<bool>(),
+        steps_per_stay in 1..4_usize,
     ) {
-        let manager = Manager::new();
+        let manager = Manager::builder().steps(steps_per_stay).build();
         let mut line = Vec::new();
         for step in steps {
             take_step(&manager, &mut line, step);
