@@ -18,10 +18,11 @@ pub const REQUESTS_SLOW_RAFT: Def = Def {
     kind: Kind::Gauge,
 };
 
-/// How long requests waited for latches; those that did not wait are left out.
+/// How long requests waited until they held their latches. Those that did not wait are left out, and
+/// those that gave up or were refused while they waited.
 pub const LATCH_WAIT: Def = Def {
     name: "latch.wait",
-    help: "How long requests waited for latches, those that did not wait left out",
+    help: "How long requests waited until they held their latches, those left out that did not wait or never held them",
     unit: Unit::Seconds,
     kind: Kind::Histogram,
 };

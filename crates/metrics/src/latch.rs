@@ -12,7 +12,7 @@ use crate::registry::{RegisterError, Registry};
 pub struct LatchMetrics {
     /// Its share of [`catalogue::REQUESTS_SLOW_LATCH`].
     pub slow: GaugeShare,
-    /// [`catalogue::LATCH_WAIT`]: real waits only.
+    /// [`catalogue::LATCH_WAIT`]: real waits that ended with the latches held, and no others.
     pub wait: Histogram,
 }
 
@@ -24,13 +24,18 @@ impl LatchMetrics {
     ///
     /// # Errors
     ///
-    /// As [`Registry::register`]: if `owner` has registered these metrics before.
+    /// As [`Registry::register`]: if `owner` has registered one of these metrics
+    /// before, or one of their names is in use with another definition. None is exported then.
     pub fn register(&self, registry: &mut Registry, owner: &str) -> Result<(), RegisterError> {
-        registry.register(
-            catalogue::REQUESTS_SLOW_LATCH,
+        registry.register_set(
             owner,
-            self.slow.gauge().clone(),
-        )?;
-        registry.register(catalogue::LATCH_WAIT, owner, self.wait.clone())
+            [
+                (
+                    catalogue::REQUESTS_SLOW_LATCH,
+                    self.slow.gauge().clone().into(),
+                ),
+                (catalogue::LATCH_WAIT, self.wait.clone().into()),
+            ],
+        )
     }
 }

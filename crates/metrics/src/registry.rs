@@ -1,7 +1,6 @@
 //! The metrics that are exported, by name and owner, and their exposition as OpenMetrics text.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
@@ -111,7 +110,36 @@ impl Registry {
         owner: &str,
         metric: impl Into<Metric>,
     ) -> Result<(), RegisterError> {
-        let metric = metric.into();
+        self.register_set(owner, [(def, metric.into())])
+    }
+
+    /// Exports all of a set, whose names differ, or nothing: `owner`'s instances of what each
+    /// definition defines. O(k log n) for a set of k.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](Self::register).
+    pub(crate) fn register_set<const N: usize>(
+        &mut self,
+        owner: &str,
+        set: [(Def, Metric); N],
+    ) -> Result<(), RegisterError> {
+        for (def, metric) in &set {
+            self.check(*def, owner, metric)?;
+        }
+        for (def, metric) in set {
+            let family = self.families.entry(def.exposed_name());
+            let family = family.or_insert_with(|| Family {
+                def,
+                members: BTreeMap::new(),
+            });
+            family.members.insert(owner.to_owned(), metric);
+        }
+        Ok(())
+    }
+
+    /// Whether `metric` can be exported as `owner`'s instance of what `def` defines.
+    fn check(&self, def: Def, owner: &str, metric: &Metric) -> Result<(), RegisterError> {
         let name = def.name;
         if !def.has_valid_name() {
             return Err(RegisterError::Name(name));
@@ -135,26 +163,19 @@ impl Registry {
                 unit: def.unit,
             });
         }
-        let family = match self.families.entry(def.exposed_name()) {
-            Entry::Vacant(vacant) => vacant.insert(Family {
-                def,
-                members: BTreeMap::new(),
-            }),
-            Entry::Occupied(occupied) => occupied.into_mut(),
+        let Some(family) = self.families.get(&def.exposed_name()) else {
+            return Ok(());
         };
         if family.def != def {
             return Err(RegisterError::Redefined(name));
         }
-        match family.members.entry(owner.to_owned()) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(metric);
-                Ok(())
-            }
-            Entry::Occupied(occupied) => Err(RegisterError::Duplicate {
+        if family.members.contains_key(owner) {
+            return Err(RegisterError::Duplicate {
                 name,
-                owner: occupied.key().clone(),
-            }),
+                owner: owner.to_owned(),
+            });
         }
+        Ok(())
     }
 
     /// Stops exporting everything of `owner`. O(n) in the metrics registered.

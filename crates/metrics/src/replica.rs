@@ -44,15 +44,21 @@ impl ReplicaMetrics {
     ///
     /// # Errors
     ///
-    /// As [`Registry::register`]: if `owner` has registered one of these metrics before.
+    /// As [`Registry::register`]: if `owner` has registered one of these metrics
+    /// before, or one of their names is in use with another definition. None is exported then.
     pub fn register(&self, registry: &mut Registry, owner: &str) -> Result<(), RegisterError> {
         use catalogue as c;
-        registry.register(c::REQUESTS, owner, self.requests.clone())?;
-        registry.register(c::REQUESTS_DURATION, owner, self.request_duration.clone())?;
-        registry.register(c::REQUESTS_SLOW_LATCH, owner, self.slow_latch.clone())?;
-        registry.register(c::REQUESTS_SLOW_RAFT, owner, self.slow_raft.clone())?;
-        registry.register(c::LATCH_WAIT, owner, self.latch_wait.clone())?;
-        registry.register(c::PROPOSALS, owner, self.proposals.clone())?;
-        registry.register(c::PROPOSALS_PENDING, owner, self.proposals_pending.clone())
+        registry.register_set(
+            owner,
+            [
+                (c::REQUESTS, self.requests.clone().into()),
+                (c::REQUESTS_DURATION, self.request_duration.clone().into()),
+                (c::REQUESTS_SLOW_LATCH, self.slow_latch.clone().into()),
+                (c::REQUESTS_SLOW_RAFT, self.slow_raft.clone().into()),
+                (c::LATCH_WAIT, self.latch_wait.clone().into()),
+                (c::PROPOSALS, self.proposals.clone().into()),
+                (c::PROPOSALS_PENDING, self.proposals_pending.clone().into()),
+            ],
+        )
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use spanlatch_metrics::{LatchMetrics, Outcome, Registry, ReplicaMetrics, Unit, catalogue};
+use spanlatch_metrics::{
+    Def, Gauge, Histogram, LatchMetrics, Outcome, RegisterError, Registry, ReplicaMetrics, Unit,
+    catalogue,
+};
 
 use crate::openmetrics::parse;
 
@@ -77,4 +80,42 @@ fn default_sets_do_not_share_anything() {
     share.inc();
     assert_eq!((a.requests.total(), b.requests.total()), (1, 0));
     assert_eq!((a.slow_latch.value(), b.slow_latch.value()), (1, 0));
+}
+
+#[test]
+fn a_set_that_cannot_be_registered_changes_nothing() {
+    let mut registry = Registry::new();
+    let (in_use, redefined) = (
+        catalogue::LATCH_WAIT,
+        Def {
+            help: "Something else",
+            ..catalogue::PROPOSALS_PENDING
+        },
+    );
+    registry
+        .register(in_use, "store-1", Histogram::default())
+        .unwrap();
+    registry
+        .register(redefined, "store-2", Gauge::default())
+        .unwrap();
+    let before = registry.to_string();
+
+    let duplicate = |owner: &str| RegisterError::Duplicate {
+        name: in_use.name,
+        owner: owner.to_owned(),
+    };
+    assert_eq!(
+        LatchMetrics::default().register(&mut registry, "store-1"),
+        Err(duplicate("store-1"))
+    );
+    let replica = ReplicaMetrics::default();
+    assert_eq!(
+        replica.register(&mut registry, "store-1"),
+        Err(duplicate("store-1"))
+    );
+    assert_eq!(
+        replica.register(&mut registry, "store-3"),
+        Err(RegisterError::Redefined(redefined.name))
+    );
+    assert_eq!(registry.to_string(), before);
 }
