@@ -33,7 +33,7 @@ pub(crate) struct LocalProposer(Arc<Queue>);
 /// Between the proposer and the applier.
 #[derive(Default)]
 struct Queue {
-    /// Pushes and swaps, and nothing else, happen under it.
+    /// Pushes and swaps, and nothing else, happen under it; no waker is cloned, dropped or woken.
     state: Mutex<State>,
 }
 
@@ -92,6 +92,24 @@ impl Queue {
         }
     }
 
+    /// What a poll of the applier returns, if there is nothing to apply: that it waits, and then
+    /// `waker` is stored, or that it has ended.
+    fn wait(&self, waker: &Waker) -> Option<Poll<()>> {
+        // Cloning and dropping a waker is the executor's code: not under the mutex.
+        let mut waker = Some(waker.clone());
+        let mut state = self.state.lock();
+        let end = match (state.proposals.is_empty(), state.closed) {
+            (false, _) => None,
+            (true, true) => Some(Poll::Ready(())),
+            (true, false) => {
+                mem::swap(&mut state.waker, &mut waker);
+                Some(Poll::Pending)
+            }
+        };
+        drop(state);
+        end
+    }
+
     fn take(&self) -> Vec<Proposal> {
         mem::take(&mut self.state.lock().proposals)
     }
@@ -100,6 +118,9 @@ impl Queue {
 impl Applier {
     /// Applies, as one group, all that is proposed and not applied, and lets the callers respond.
     /// Returns how many proposals that were.
+    ///
+    /// If the engine fails, the callers do with [`Error::Ambiguous`]. The latches are released all the
+    /// same: by [`Engine::apply`]'s promise nothing of the group is applied later.
     pub fn step(&mut self) -> usize {
         let mut group = self.queue.take();
         if group.is_empty() {
@@ -114,7 +135,7 @@ impl Applier {
             }
             Err(error) => {
                 warn!(size, %error, "a group may not have been applied");
-                // Each ends as ambiguous.
+                // Each fate is settled, and not known: ambiguous.
                 drop(group);
             }
         }
@@ -136,15 +157,10 @@ impl Future for Applier {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.step() == 0 {
-            let mut state = self.queue.state.lock();
-            if state.proposals.is_empty() {
-                if state.closed {
-                    return Poll::Ready(());
-                }
-                state.waker = Some(context.waker().clone());
-                return Poll::Pending;
-            }
+        if self.step() == 0
+            && let Some(end) = self.queue.wait(context.waker())
+        {
+            return end;
         }
         // One group a poll: those who were told that theirs is applied get a turn.
         context.waker().wake_by_ref();
@@ -175,5 +191,50 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::MemEngine;
+
+    /// A waker that counts, where it is dropped, whether the queue's mutex is free.
+    struct Watching {
+        queue: Arc<Queue>,
+        dropped_unlocked: Arc<AtomicUsize>,
+    }
+
+    impl Wake for Watching {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Watching {
+        fn drop(&mut self) {
+            let is_free = self.queue.state.try_lock().is_some();
+            let count = usize::from(is_free);
+            self.dropped_unlocked.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waker_that_another_replaces_is_dropped_after_unlocking() {
+        let (proposer, mut applier) = local(Arc::new(MemEngine::new()));
+        let dropped_unlocked = Arc::new(AtomicUsize::new(0));
+        for replaced in [0, 1] {
+            let waker = Waker::from(Arc::new(Watching {
+                queue: applier.queue.clone(),
+                dropped_unlocked: dropped_unlocked.clone(),
+            }));
+            let poll = Pin::new(&mut applier).poll(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+            assert_eq!(dropped_unlocked.load(Ordering::Relaxed), replaced);
+        }
+        proposer.shut_down();
+        assert_eq!(dropped_unlocked.load(Ordering::Relaxed), 2);
+        let poll = Pin::new(&mut applier).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_ready());
     }
 }

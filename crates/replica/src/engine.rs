@@ -20,6 +20,11 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Applies batches. Each is seen by later snapshots as a whole or not at all; if the call
     /// returns `Ok`, all of them are.
     ///
+    /// Once it has ended, with or without an error, or by a panic, nothing of `group` is applied later.
+    /// So after an error the fate of each batch is settled, only not known, and its latches can be
+    /// released: whoever gets them sees in the next snapshot what came of it. While something may still
+    /// be applied, the call does not return.
+    ///
     /// # Errors
     ///
     /// Whatever the engine says; which of the batches have been applied is then unknown.

@@ -32,8 +32,9 @@ pub trait Proposer: Send + Sync + 'static {
 /// The effects of one batch on their way to being applied, with the latches that protect them.
 ///
 /// The latches belong to the proposal and not to the caller: they are held for as long as it exists,
-/// even if nobody waits for it any more. So whoever does not know its fate keeps it.
-#[must_use = "dropping a proposal says that its fate will never be known"]
+/// even if nobody waits for it any more. So whoever does not know whether it may still be applied keeps
+/// it.
+#[must_use = "dropping a proposal says that it will not be applied from now on"]
 pub struct Proposal {
     writes: WriteBatch,
     /// `None` once it has ended.
@@ -73,8 +74,9 @@ impl Proposal {
     }
 }
 
-/// Says that it will not be applied from now on, and may have been: as if applied, but the caller
-/// fails with [`Error::Ambiguous`]. Takes the mutexes of the timestamp caches and the latch managers.
+/// Says that its fate is settled and not known: it will not be applied from now on, and may have
+/// been. Treats it as if applied, which is right either way, but fails the caller with
+/// [`Error::Ambiguous`]. Takes the mutexes of the timestamp caches and the latch managers.
 impl Drop for Proposal {
     fn drop(&mut self) {
         self.end(Fate::Unknown);
@@ -94,6 +96,7 @@ impl fmt::Debug for Proposal {
 enum Fate {
     Applied,
     Failed(Error),
+    /// Settled, one way or the other.
     Unknown,
 }
 
@@ -170,18 +173,76 @@ impl<L: Latches> Future for InFlight<L> {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state.lock();
-        match state.fate.take() {
+        // Cloning and dropping a waker is the executor's code: not under the mutex.
+        let waker = context.waker().clone();
+        let (fate, unused) = {
+            let mut state = self.0.state.lock();
+            match state.fate.take() {
+                None => (None, state.waker.replace(waker)),
+                fate => (fate, Some(waker)),
+            }
+        };
+        drop(unused);
+        match fate {
             Some(Fate::Applied) => Poll::Ready(Ok(())),
             Some(Fate::Failed(error)) => Poll::Ready(Err(error)),
             Some(Fate::Unknown) => Poll::Ready(Err(Error::Ambiguous)),
-            None => {
-                match &mut state.waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    none => *none = Some(context.waker().clone()),
-                }
-                Poll::Pending
-            }
+            None => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use spanlatch::Manager;
+
+    use super::*;
+
+    /// A waker that counts, where it is dropped, whether the flight's mutex is free.
+    struct Watching {
+        flight: Arc<Flight<Manager>>,
+        dropped_unlocked: Arc<AtomicUsize>,
+    }
+
+    impl Wake for Watching {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Watching {
+        fn drop(&mut self) {
+            let is_free = self.flight.state.try_lock().is_some();
+            let count = usize::from(is_free);
+            self.dropped_unlocked.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waker_that_another_replaces_is_dropped_after_unlocking() {
+        let writes = WriteBatch {
+            timestamp: Timestamp::MIN,
+            writes: Vec::new(),
+        };
+        let (proposal, mut in_flight) =
+            propose::<Manager>(writes, Held::new(), Arc::new(GaugeShare::default()));
+        let dropped_unlocked = Arc::new(AtomicUsize::new(0));
+        let watching = || {
+            Waker::from(Arc::new(Watching {
+                flight: in_flight.0.clone(),
+                dropped_unlocked: dropped_unlocked.clone(),
+            }))
+        };
+        let wakers = [watching(), watching()];
+        for waker in wakers {
+            let poll = Pin::new(&mut in_flight).poll(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+        }
+        assert_eq!(dropped_unlocked.load(Ordering::Relaxed), 1);
+        proposal.applied();
+        let poll = Pin::new(&mut in_flight).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(poll, Poll::Ready(Ok(()))));
+        assert_eq!(dropped_unlocked.load(Ordering::Relaxed), 2);
     }
 }

@@ -75,8 +75,13 @@ pub(crate) fn split<L: Latches>(
     }
 }
 
-/// Which of `count` adjacent ranges, whose first keys are `start_of` them, have keys touched. O(log
-/// count).
+/// Which of `count` ranges in ascending order, whose first keys are `start_of` them, have keys touched.
+/// O(log count).
+///
+/// Gaps between the ranges do not matter as long as no key touched is in one: the last range that
+/// starts at or below a key that is in some range has it, and between the first and the last range
+/// touched none is passed over. The ranges of a store have no gaps, and the ranges of a batch, those of
+/// them that it touches, have none that it touches.
 pub(crate) fn locate<'a>(
     count: usize,
     start_of: impl Fn(usize) -> &'a Key,

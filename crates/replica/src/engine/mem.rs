@@ -18,7 +18,8 @@ type Versions = IntervalMap<CompactKey, Version>;
 /// it changes, unless an earlier change already has.
 #[derive(Default)]
 pub struct MemEngine {
-    /// Clones and changes of the tree, and nothing else, happen under it.
+    /// Clones and changes of the tree, and nothing else, happen under it; keys and values that are done
+    /// with are dropped after unlocking.
     versions: Mutex<Versions>,
 }
 
@@ -34,17 +35,22 @@ impl Engine for MemEngine {
         Box::new(MemSnapshot(self.versions.lock().clone()))
     }
 
-    fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
+    fn apply(&self, mut group: Vec<WriteBatch>) -> Result<(), EngineError> {
         let mut versions = self.versions.lock();
-        for batch in group {
+        for batch in &mut group {
             let timestamp = batch.timestamp;
-            for (key, value) in batch.writes {
-                versions.insert(
-                    Interval::point(CompactKey::from(&key)),
-                    Version { timestamp, value },
-                );
+            for (key, value) in &mut batch.writes {
+                let version = Version {
+                    timestamp,
+                    value: value.take(),
+                };
+                let replaced = versions.insert(Interval::point(CompactKey::from(&*key)), version);
+                // Goes with the group, after unlocking.
+                *value = replaced.and_then(|version| version.value);
             }
         }
+        drop(versions);
+        drop(group);
         Ok(())
     }
 }
@@ -219,6 +225,7 @@ impl Cursor for MemCursor<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use proptest::prelude::*;
     use spanset::Span;
@@ -249,6 +256,48 @@ mod tests {
         assert_eq!(seen.value, Some("old".into()));
         let now = engine.snapshot().get(&key(1), None).unwrap().unwrap();
         assert_eq!((now.timestamp.wall, now.value), (7, None));
+    }
+
+    /// Bytes that note, where they are freed, whether the engine is locked.
+    struct Watched {
+        engine: Arc<MemEngine>,
+        freed: Arc<Mutex<Vec<&'static str>>>,
+        bytes: &'static [u8],
+    }
+
+    impl AsRef<[u8]> for Watched {
+        fn as_ref(&self) -> &[u8] {
+            self.bytes
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            let is_locked = self.engine.versions.try_lock().is_none();
+            let locked = if is_locked { "locked" } else { "unlocked" };
+            self.freed.lock().push(locked);
+        }
+    }
+
+    #[test]
+    fn keys_and_replaced_values_are_freed_after_unlocking() {
+        let engine = Arc::new(MemEngine::new());
+        let freed = Arc::<Mutex<Vec<_>>>::default();
+        let watched = |bytes| {
+            Value::from_owner(Watched {
+                engine: engine.clone(),
+                freed: freed.clone(),
+                bytes,
+            })
+        };
+        for value in [Some(watched(b"old")), Some(watched(b"newer")), None] {
+            let writes = vec![(watched(b"key"), value)];
+            let timestamp = Timestamp::new(5, 0);
+            engine
+                .apply(vec![WriteBatch { timestamp, writes }])
+                .unwrap();
+        }
+        assert_eq!(*freed.lock(), ["unlocked"; 5], "three keys, two values");
     }
 
     #[derive(Debug, Clone)]
