@@ -53,10 +53,10 @@ pub struct Options {
     /// Worker threads, each pinned to a core [default: as many as there are cores]
     #[arg(long, global = true, value_name = "N")]
     pub cores: Option<usize>,
-    /// Runs of each side [default: 5]
-    #[arg(long, global = true, value_name = "N")]
+    /// Runs of each side, at most 100 [default: 5]
+    #[arg(long, global = true, value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// How long each run is measured [default: 2s]
+    /// How long each run is measured, from 1ms to 1day [default: 2s]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// A rough look: 300ms a run
@@ -192,11 +192,21 @@ impl Options {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(1);
+    const MOST: Duration = Duration::from_secs(24 * 60 * 60);
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if duration.is_zero() {
-        return Err("a run must take some time".to_owned());
+    if !(LEAST..=MOST).contains(&duration) {
+        return Err("a run must take from 1ms to 1day".to_owned());
     }
     Ok(duration)
+}
+
+/// Runs of each side: enough for any question, and few enough for an exact test of them.
+fn runs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(runs) if (1..=100).contains(&runs) => Ok(runs),
+        _ => Err("must be in 1..=100".to_owned()),
+    }
 }
 
 /// What is wrong with a command line, in one line: clap says it in several, with a usage below.

@@ -105,9 +105,6 @@ impl Plan {
         let cores = Cores::first(options.cores.unwrap_or_else(Cores::available))?;
         let rows = chosen(&choice, cores.count(), options.filter.as_ref())?;
         let runs = options.runs.unwrap_or(RUNS);
-        if runs == 0 {
-            bail!("--runs must be at least 1");
-        }
         let usual = if options.quick { QUICK } else { USUAL };
         let timing = Timing {
             duration: options.duration.unwrap_or(usual.duration),

@@ -63,7 +63,9 @@ impl Session<'_> {
             .iter()
             .filter(|row| row.unavailable().is_none())
             .count();
-        self.timing.total() * (2 * self.runs * rows) as u32
+        let runs = self.runs.saturating_mul(2).saturating_mul(rows);
+        let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+        self.timing.total().saturating_mul(runs)
     }
 
     /// Measures, and adds to `results` as it goes: whatever ends it, what was measured is there.

@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
+use spanlatch_replica::StoreBuilder;
 
 use crate::name::WorkloadName;
 
 /// The cycle length unless another is given: write indexes practically never repeat.
 pub const WHOLE_CYCLE: u64 = i64::MAX as u64;
+
+/// The most rows of an operation, split points, and workers: what fits into memory with ease.
+const MOST: u32 = 100_000;
+/// The largest value that the store accepts.
+const MOST_BYTES: usize = StoreBuilder::MAX_VALUE_BYTES;
 
 /// The settings of a workload, not yet checked against one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +84,9 @@ pub enum WorkloadError {
         /// The share of scans.
         span: u32,
     },
-    /// Operations without rows.
-    #[error("batch must be at least 1")]
-    Batch,
+    /// Operations without rows, or with more than fit into memory.
+    #[error("batch {0} is not in 1..={MOST}")]
+    Batch(u32),
     /// No write index at all, or one that is no i64.
     #[error("cycle-length {0} is not in 1..={WHOLE_CYCLE}")]
     CycleLength(u64),
@@ -92,12 +98,20 @@ pub enum WorkloadError {
         /// The largest size.
         max: usize,
     },
+    /// The store refuses such values.
+    #[error(
+        "max-block-bytes {0} is more than {MOST_BYTES}, the largest value that the store accepts"
+    )]
+    ValueBytes(usize),
+    /// More ranges than fit into memory.
+    #[error("splits {0} is not in 0..={MOST}")]
+    Splits(u32),
     /// Sequential keys would all fall into one of the ranges.
     #[error("sequential keys cannot be combined with splits (splits is {0})")]
     SequentialSplits(u32),
-    /// Nobody to do the work.
-    #[error("concurrency must be at least 1")]
-    Concurrency,
+    /// Nobody to do the work, or more than fit into memory.
+    #[error("concurrency {0} is not in 1..={MOST}")]
+    Concurrency(u32),
 }
 
 /// A workload whose settings make sense together.
@@ -120,16 +134,20 @@ impl Workload {
         let (min, max) = (flags.min_block_bytes, flags.max_block_bytes);
         if read.saturating_add(span) > 100 {
             Err(WorkloadError::Percent { read, span })
-        } else if flags.batch == 0 {
-            Err(WorkloadError::Batch)
+        } else if !(1..=MOST).contains(&flags.batch) {
+            Err(WorkloadError::Batch(flags.batch))
         } else if !(1..=WHOLE_CYCLE).contains(&flags.cycle_length) {
             Err(WorkloadError::CycleLength(flags.cycle_length))
         } else if min > max {
             Err(WorkloadError::BlockBytes { min, max })
+        } else if max > MOST_BYTES {
+            Err(WorkloadError::ValueBytes(max))
+        } else if splits > MOST {
+            Err(WorkloadError::Splits(splits))
         } else if flags.sequential && splits > 0 {
             Err(WorkloadError::SequentialSplits(splits))
-        } else if flags.concurrency == 0 {
-            Err(WorkloadError::Concurrency)
+        } else if !(1..=MOST).contains(&flags.concurrency) {
+            Err(WorkloadError::Concurrency(flags.concurrency))
         } else {
             Ok(Self(flags))
         }
@@ -490,7 +508,8 @@ mod tests {
     fn impossible_settings_are_refused_in_one_line_that_names_them() {
         assert!(refused(|f| (f.read_percent, f.span_percent) = (81, 20)).contains("81"));
         assert!(refused(|f| (f.read_percent, f.span_percent) = (u32::MAX, 1)).contains("100"));
-        assert!(refused(|f| f.batch = 0).contains("batch"));
+        assert!(refused(|f| f.batch = 0).contains("batch 0"));
+        assert!(refused(|f| f.batch = u32::MAX).contains("batch 4294967295"));
         assert!(refused(|f| f.cycle_length = 0).contains("cycle-length 0"));
         assert!(refused(|f| f.cycle_length = WHOLE_CYCLE + 1).contains("9223372036854775808"));
         assert!(
@@ -498,7 +517,12 @@ mod tests {
                 .contains("min-block-bytes 3")
         );
         assert!(refused(|f| (f.sequential, f.splits) = (true, 4)).contains("splits is 4"));
-        assert!(refused(|f| f.concurrency = 0).contains("concurrency"));
+        assert!(refused(|f| f.splits = u32::MAX).contains("splits 4294967295"));
+        assert!(
+            refused(|f| f.max_block_bytes = MOST_BYTES + 1).contains("max-block-bytes 67108865")
+        );
+        assert!(refused(|f| f.concurrency = 0).contains("concurrency 0"));
+        assert!(refused(|f| f.concurrency = u32::MAX).contains("concurrency 4294967295"));
     }
 
     #[test]
