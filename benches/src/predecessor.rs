@@ -90,9 +90,9 @@ impl Latches for Predecessor {
     fn shut_down(&self) {
         // Before the wake-ups: whoever is woken, or registers from now on, sees it.
         self.shared.shut_down.store(true, Ordering::Release);
-        for channel in self.shared.queue.lock().channels() {
-            channel.wake_all();
-        }
+        // Collected, so that the mutex is released before anybody is woken.
+        let channels: Vec<_> = self.shared.queue.lock().channels().cloned().collect();
+        channels.iter().for_each(|channel| channel.wake_all());
     }
 }
 

@@ -147,10 +147,10 @@ impl Queue {
     }
 
     /// What anybody waits on.
-    pub(super) fn channels(&self) -> impl Iterator<Item = &Channel> {
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
         self.slots
             .iter()
-            .filter_map(|(_, slot)| slot.channel.as_deref())
+            .filter_map(|(_, slot)| slot.channel.as_ref())
     }
 
     /// Adds a command behind all others, and lists what it has to wait for. For each of its spans

@@ -173,6 +173,31 @@ fn a_panic_while_holding_releases() {
     assert!(queue.is_idle());
 }
 
+/// A waker that uses the queue: it fails if the queue's mutex is held while it is woken.
+struct Looks(Predecessor);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        assert!(
+            self.0.shared.queue.try_lock().is_some(),
+            "the mutex is held while others are woken"
+        );
+    }
+}
+
+#[test]
+fn shutting_down_wakes_nobody_under_the_mutex() {
+    let queue = Predecessor::new();
+    let _held = granted(&mut queue.sequence(&write(point("a"))));
+    let mut waits = queue.sequence(&write(point("a")));
+    let waker = Waker::from(Arc::new(Looks(queue.clone())));
+    let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    queue.shut_down();
+    let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Ready(Err(Error::ShuttingDown))));
+}
+
 #[test]
 fn shutting_down_ends_every_wait_and_refuses_what_comes_later() {
     let queue = Predecessor::new();
