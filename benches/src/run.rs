@@ -106,7 +106,8 @@ impl Stop {
 }
 
 /// Runs a workload on a fresh store with these latches and checks the store afterwards. Returns `None`
-/// if it was stopped. `elapsed` is called now and then with the time since the start.
+/// if it was stopped. `elapsed` is called now and then with the time since the start, the last time
+/// when the time is over.
 ///
 /// # Errors
 ///
@@ -145,7 +146,10 @@ pub fn run<L: Latches>(
             thread::sleep(left.min(Duration::from_millis(100)));
             elapsed(start.elapsed());
         }
-        gauges()
+        let reading = gauges();
+        // Even if the time was over before the loop began.
+        elapsed(start.elapsed());
+        reading
     };
     let at_begin = wait_until(window.begin);
     let at_end = wait_until(window.end);
@@ -297,33 +301,67 @@ mod tests {
     use crate::predecessor::Predecessor;
     use crate::workload::Flags;
 
-    const SHORT: Timing = Timing {
-        warm_up: Duration::from_millis(5),
-        duration: Duration::from_millis(50),
-    };
-
-    fn run_both(flags: Flags) -> Result<[Sample; 2]> {
-        let workload = Workload::new(flags)?;
+    /// Runs until so many operations are measured: on a busy machine, for longer.
+    fn run_for<L: Latches>(
+        workload: &Workload,
+        latches: fn() -> L,
+        least_ops: u64,
+    ) -> Result<Sample> {
         let (cores, stop) = (Cores::first(1)?, Stop::default());
-        let old = run(&workload, Predecessor::new, &cores, SHORT, &stop, |_| ())?;
-        let new = run(&workload, Manager::new, &cores, SHORT, &stop, |_| ())?;
-        Ok([old.context("not stopped")?, new.context("not stopped")?])
+        let mut timing = Timing {
+            warm_up: Duration::from_millis(5),
+            duration: Duration::from_millis(50),
+        };
+        loop {
+            let sample = run(workload, latches, &cores, timing, &stop, |_| ())?;
+            let sample = sample.context("not stopped")?;
+            if sample.ops >= least_ops {
+                return Ok(sample);
+            }
+            timing.duration *= 2;
+        }
+    }
+
+    fn run_both(flags: Flags, least_ops: u64) -> Result<[Sample; 2]> {
+        let workload = Workload::new(flags)?;
+        Ok([
+            run_for(&workload, Predecessor::new, least_ops)?,
+            run_for(&workload, Manager::new, least_ops)?,
+        ])
     }
 
     #[test]
     fn few_keys_make_operations_wait_and_the_store_passes_its_check() -> Result<()> {
+        // Every operation writes every key: any two conflict, and all have so many spans that each
+        // is measured. With more than twice as many as there are workers, most begin in the window.
         let flags = Flags {
-            read_percent: 50,
-            cycle_length: 5,
+            cycle_length: 16,
+            batch: 16,
             ..Flags::default()
         };
-        for sample in run_both(flags)? {
-            assert!(sample.ops > 0);
+        let least_ops = 2 * u64::from(flags.concurrency) + 1;
+        for sample in run_both(flags, least_ops)? {
             assert!(sample.latching.waits_per_op > 0.0);
             assert!(sample.latching.held > 0.0);
             assert!(sample.latching.cpu_share > 0.0);
             assert!(sample.p50_us <= sample.p99_us && sample.p99_us <= sample.max_us);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn even_a_run_that_is_over_at_once_says_how_far_it_is() -> Result<()> {
+        let workload = Workload::new(Flags::default())?;
+        let (cores, stop) = (Cores::first(1)?, Stop::default());
+        let at_once = Timing {
+            warm_up: Duration::ZERO,
+            duration: Duration::ZERO,
+        };
+        let mut last = None;
+        run(&workload, Manager::new, &cores, at_once, &stop, |elapsed| {
+            last = Some(elapsed);
+        })?;
+        assert!(last.is_some_and(|last| last > Duration::ZERO), "{last:?}");
         Ok(())
     }
 
@@ -336,21 +374,18 @@ mod tests {
             splits: 10,
             ..Flags::default()
         };
-        for sample in run_both(flags)? {
-            assert!(sample.ops > 0);
-        }
-        Ok(())
+        run_both(flags, 1).map(drop)
     }
 
     #[test]
     fn a_batch_larger_than_the_cycle_writes_keys_twice_and_passes() -> Result<()> {
-        run_both(Flags {
+        let flags = Flags {
             cycle_length: 3,
             batch: 8,
             concurrency: 4,
             ..Flags::default()
-        })
-        .map(drop)
+        };
+        run_both(flags, 1).map(drop)
     }
 
     #[test]
