@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use bytes::{BufMut, BytesMut};
 use spanset::{End, Key, Reader, Span, Timestamp};
 
 use crate::{Error, Request, Response, Value, Version};
@@ -342,9 +341,9 @@ where
     }
     let (covered, resume) = match (rows.last(), direction) {
         (None, _) => (None, Some(span.clone())),
-        (Some((last, _)), Direction::Up) => cut(span, successor(last)),
+        (Some((last, _)), Direction::Up) => cut(span, End::At(last)),
         (Some((last, _)), Direction::Down) => {
-            let (resume, covered) = cut(span, last.clone());
+            let (resume, covered) = cut(span, End::Before(last));
             (covered, resume)
         }
     };
@@ -356,20 +355,15 @@ where
     })
 }
 
-/// The parts of `span` below `key` and from `key` on.
-fn cut(span: &Span, key: Key) -> (Option<Span>, Option<Span>) {
+/// The parts of `span` below and above `place`.
+fn cut(span: &Span, place: End<'_>) -> (Option<Span>, Option<Span>) {
+    let Some(key) = place.key_above() else {
+        return (Some(span.clone()), None);
+    };
     let above = span.intersection(&Span::starting_at(key.clone()));
     let below = match &above {
         None => Some(span.clone()),
         Some(_) => Span::range(span.start().clone(), key).ok(),
     };
     (below, above)
-}
-
-/// The next key: nothing lies between the two.
-fn successor(key: &Key) -> Key {
-    let mut next = BytesMut::with_capacity(key.len() + 1);
-    next.put_slice(key);
-    next.put_u8(0);
-    next.freeze()
 }

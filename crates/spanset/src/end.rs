@@ -30,8 +30,11 @@ impl<'a> End<'a> {
         }
     }
 
-    /// The lowest key above the end.
-    pub(crate) fn key_above(self) -> Option<Key> {
+    /// The lowest key above the end; none is above [`Unbounded`](End::Unbounded).
+    ///
+    /// O(1), but O(length of the key) for [`At`](End::At), whose key is followed by itself and a zero
+    /// byte.
+    pub fn key_above(self) -> Option<Key> {
         match self {
             End::Before(key) => Some(key.clone()),
             End::At(key) => Some(successor(key)),
