@@ -1,6 +1,7 @@
 //! The one thing a replica asks of a latch manager.
 
 use std::future::Future;
+use std::time::Instant;
 
 use spanlatch::{Guard, Manager, ShuttingDown, WaitError};
 use spanset::SpanSet;
@@ -32,6 +33,12 @@ pub trait Latches: Send + Sync + 'static {
 
     /// Ends every wait, and refuses every later request, with [`Error::ShuttingDown`].
     fn shut_down(&self);
+
+    /// Tells it the time, every second or so, for it to notice what takes long. Does nothing unless
+    /// implemented.
+    fn tick(&self, now: Instant) {
+        let _ = now;
+    }
 }
 
 impl Latches for Manager {
@@ -58,5 +65,9 @@ impl Latches for Manager {
 
     fn shut_down(&self) {
         Manager::shut_down(self);
+    }
+
+    fn tick(&self, now: Instant) {
+        Manager::tick(self, now);
     }
 }

@@ -18,7 +18,8 @@ use crate::replica::Shared;
 use crate::timestamp_cache::after;
 use crate::{Batch, Clock, Error, Latches, Reply, Request, Snapshot, WriteBatch};
 
-/// Serves a batch all of whose keys are in `ranges`, each of which has some.
+/// Serves a batch all of whose keys are in `ranges`, each of which has some; `watch` has been on it
+/// since it was received.
 ///
 /// 1. Check the request and give it a timestamp: [`check_values`], [`assign_timestamp`].
 /// 2. Declare what it will touch: [`declare`].
@@ -33,15 +34,14 @@ use crate::{Batch, Clock, Error, Latches, Reply, Request, Snapshot, WriteBatch};
 ///    which the proposal calls once it is applied, or we if nothing was proposed.
 /// 8. Respond.
 pub(crate) async fn send<L: Latches>(
+    mut watch: Watch<'_>,
     shared: &Shared,
     ranges: Ranges<'_, L>,
     batch: Batch,
     cancelled: impl Future<Output = ()> + Send,
 ) -> Result<Reply, Error> {
-    let mut watch = Watch::start(&shared.metrics);
     let mut cancelled = pin!(cancelled);
 
-    watch.ends_as(Outcome::Refused);
     check_values(batch.requests(), shared.max_value_bytes)?;
     let at = assign_timestamp(&batch, &shared.clock)?;
     if batch.requests().is_empty() {
@@ -225,19 +225,19 @@ async fn unless<T>(
     .await
 }
 
-/// Measures one batch, and counts how it ended, wherever it ends.
-struct Watch<'a> {
+/// Measures one batch, and counts how it ended, wherever it ends: as refused, to begin with.
+pub(crate) struct Watch<'a> {
     metrics: &'a ReplicaMetrics,
     started: Instant,
     outcome: Outcome,
 }
 
 impl<'a> Watch<'a> {
-    fn start(metrics: &'a ReplicaMetrics) -> Self {
+    pub(crate) fn start(metrics: &'a ReplicaMetrics) -> Self {
         Self {
             metrics,
             started: Instant::now(),
-            outcome: Outcome::Cancelled,
+            outcome: Outcome::Refused,
         }
     }
 

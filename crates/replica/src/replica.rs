@@ -5,9 +5,10 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use spanlatch_metrics::{GaugeShare, Outcome, ReplicaMetrics};
+use spanlatch_metrics::{GaugeShare, ReplicaMetrics};
 use spanset::Span;
 
+use crate::pipeline::Watch;
 use crate::timestamp_cache::TimestampCache;
 use crate::{Batch, Clock, Engine, Error, Latches, Proposer, Reply, pipeline};
 
@@ -68,10 +69,10 @@ impl<L: Latches> Replica<L> {
         cancelled: impl Future<Output = ()> + Send,
         batch: Batch,
     ) -> Result<Reply, Error> {
+        let watch = Watch::start(&self.shared.metrics);
         for request in batch.requests() {
             let span = request.touched().to_span();
             if !self.span.contains(&span) {
-                self.shared.metrics.requests.of(Outcome::Refused).inc();
                 return Err(Error::KeyOutsideRange {
                     span: Box::new(span),
                     range: self.id,
@@ -79,7 +80,7 @@ impl<L: Latches> Replica<L> {
                 });
             }
         }
-        pipeline::send(&self.shared, smallvec![self], batch, cancelled).await
+        pipeline::send(watch, &self.shared, smallvec![self], batch, cancelled).await
     }
 
     /// Its number in the store.

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 use spanlatch_metrics::ReplicaMetrics;
 use spanset::{Key, Span, Timestamp};
 
+use crate::pipeline::Watch;
 use crate::ranges::{Ranges, locate};
 use crate::replica::Shared;
 use crate::timestamp_cache::TimestampCache;
@@ -63,8 +65,9 @@ impl<L: Latches> Store<L> {
         batch: impl Into<Batch>,
     ) -> Result<Reply, Error> {
         let batch = batch.into();
+        let watch = Watch::start(&self.shared.metrics);
         let ranges = self.ranges_of(&batch);
-        pipeline::send(&self.shared, ranges, batch, cancelled).await
+        pipeline::send(watch, &self.shared, ranges, batch, cancelled).await
     }
 
     /// The replicas, in ascending order of keys.
@@ -98,6 +101,19 @@ impl<L: Latches> Store<L> {
     /// first. It latches nothing: for checks and tools.
     pub fn versions(&self, span: Span) -> Versions {
         Versions::new(self.shared.engine.snapshot(), span)
+    }
+
+    /// Tells the latches of all ranges the time. Call it every second or so, from a thread or a timer:
+    /// nothing else does.
+    ///
+    /// It makes visible what takes long: batches that have waited for a latch beyond the threshold are
+    /// counted in `requests.slow.latch` and warned about with whom they wait for, and latches that are
+    /// held for long are measured by it, to be logged when they are released. O(ranges + waits that
+    /// have become slow since the last call).
+    pub fn tick(&self, now: Instant) {
+        for replica in &*self.replicas {
+            replica.latches.tick(now);
+        }
     }
 
     /// Whether no batch holds latches or waits for some.

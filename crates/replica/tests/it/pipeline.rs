@@ -3,17 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use spanlatch::{Guard, Manager};
-use spanlatch_metrics::Outcome;
+use spanlatch_metrics::{Outcome, ReplicaMetrics};
 use spanlatch_replica::{
-    Batch, Engine, EngineError, Error, Latches, MemEngine, RangeId, Request, Response, Snapshot,
-    WriteBatch,
+    Batch, Engine, EngineError, Error, Latches, ManualSource, MemEngine, RangeId, Request,
+    Response, Snapshot, WriteBatch,
 };
 use spanset::{Key, Span, SpanSet};
 
-use crate::scene::{Running, Scene, after, batch, range, rows, ts, value};
+use crate::scene::{Kept, Running, Scene, after, batch, builder, range, rows, ts, value};
 
 #[test]
 fn a_read_waits_for_an_earlier_write_until_it_is_applied() {
@@ -376,6 +377,7 @@ fn bad_input_is_refused_before_anything_is_latched() {
     );
     assert!(store.is_idle());
     assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 3);
+    assert_eq!(store.metrics().request_duration.count(), 3);
     assert_eq!(store.metrics().proposals.value(), 0);
     assert_eq!(store.versions(Span::all()).count(), 0);
 }
@@ -403,6 +405,41 @@ fn a_replica_serves_its_own_range() {
     assert_eq!(replica.span(), &Span::starting_at("m"));
     let get = futures::executor::block_on(replica.send(Request::get("n").into()));
     assert_eq!(get.unwrap().responses, [Response::Value(None)]);
+}
+
+#[test]
+fn a_store_that_is_told_the_time_counts_slow_waits_in_every_range() {
+    let (metrics, kept) = (ReplicaMetrics::default(), Kept::default());
+    let began = Instant::now();
+    let store = builder(&ManualSource::at(100))
+        .splits([Key::from("m")])
+        .metrics(metrics.clone())
+        .build_proposing(Arc::new(kept.clone()), |_| {
+            Manager::builder()
+                .metrics(metrics.latch())
+                .slow_threshold(Duration::from_secs(3))
+                .clock(move || began)
+                .build()
+        });
+    let start = |request: Request| {
+        let store = store.clone();
+        Running::new(async move { store.send(request).await })
+    };
+    let mut puts = ["a", "z"].map(|key| start(Request::put(key, "1")));
+    let [mut low, mut high] = ["a", "z"].map(|key| start(Request::get(key)));
+    let slow = || metrics.slow_latch.value();
+
+    store.tick(began + Duration::from_secs(3));
+    assert_eq!(slow(), 0, "as long as the threshold is not longer");
+    store.tick(began + Duration::from_secs(4));
+    assert_eq!(slow(), 2);
+    kept.take().applied();
+    assert!(!low.is_waiting() && high.is_waiting());
+    assert_eq!(slow(), 1);
+    kept.take().applied();
+    assert!(!high.is_waiting());
+    assert_eq!(slow(), 0);
+    assert!(puts.iter_mut().all(|put| !put.is_waiting()));
 }
 
 #[test]
