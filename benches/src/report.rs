@@ -229,14 +229,15 @@ fn foot(page: &mut String, results: &Results) -> Result<()> {
         page,
         "<li><code>kv95-c5</code> is a key-value load with 95 % reads on 5 keys; <code>-b16</code>: 16 rows in each \
          operation; <code>kv70-20-c128</code>: 70 % reads, 20 % scans of the whole table, 128 keys. \
-         <code>splits</code> is how many times the table is split. 64 workers have one operation in flight each.</li>\n\
+         <code>splits</code> is how many times the table is split. Workers, each with one operation in flight: {concurrency}.</li>\n\
          <li><b>&plusmn;</b> is the largest deviation from the median; no run is left out. A delta is shown where the \
          exact two-sided Mann-Whitney test gives p &le; {ALPHA}, else <b>~</b>. With five runs against five the \
          least possible p is 0.008.</li>\n\
          <li><b>published</b> is the change from the original predecessor to the original latch manager, on \
          other machines: compare signs and shapes, not sizes.</li>\n\
          <li>After each run the store was checked: no latches left, and exactly the acknowledged writes in it.</li>\n\
-         </ul></section>"
+         </ul></section>",
+        concurrency = results.settings.concurrency,
     )?;
     Ok(())
 }
@@ -278,6 +279,7 @@ mod tests {
     use crate::run::Timing;
     use crate::sample::Latching;
     use crate::suite::{Choice, rows};
+    use crate::workload::{Flags, Workload};
 
     fn results() -> Result<Results> {
         let timing = Timing {
@@ -314,6 +316,24 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(page.contains("a &lt;reason&gt;"));
+        Ok(())
+    }
+
+    #[test]
+    fn the_report_says_how_many_operations_were_in_flight() -> Result<()> {
+        let mut results = results()?;
+        assert!(html(&results)?.contains("one operation in flight: 64."));
+        let own = Workload::new(Flags {
+            concurrency: 7,
+            ..Flags::default()
+        })?;
+        let timing = Timing {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(1),
+        };
+        let choice = Choice::Own(Box::new(own));
+        results.settings = Results::begin(&choice, 2, 5, timing).settings;
+        assert!(html(&results)?.contains("one operation in flight: 7."));
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::metric::Metric;
 use crate::run::{Cores, Timing};
 use crate::sample::Sample;
 use crate::suite::{Choice, Row};
+use crate::workload::Flags;
 
 /// Raised when the meaning of a field changes.
 const FORMAT: u32 = 1;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub suite: String,
     /// Pinned worker threads.
     pub cores: usize,
+    /// Workers, each with one operation in flight.
+    pub concurrency: u32,
     /// Runs of each side.
     pub runs: usize,
     /// How long each was measured.
@@ -101,6 +104,10 @@ impl Results {
             settings: Settings {
                 suite: choice.to_string(),
                 cores,
+                concurrency: match choice {
+                    Choice::Own(workload) => workload.flags().concurrency,
+                    _ => Flags::default().concurrency,
+                },
                 runs,
                 duration_seconds: timing.duration.as_secs_f64(),
                 warm_up_seconds: timing.warm_up.as_secs_f64(),
