@@ -45,8 +45,44 @@ impl Saved {
     }
 }
 
-/// The tables that compare what one side did in `a` (old) with what it did in `b` (new), and then the
-/// rows that only one of them has.
+/// What lets samples of two sessions differ, whatever they measured: one line, or nothing.
+fn circumstances(a: &Results, b: &Results) -> String {
+    fn described(results: &Results) -> [(&'static str, String); 4] {
+        let Results {
+            version,
+            machine,
+            settings,
+            ..
+        } = results;
+        let machine = format!(
+            "{} ({} cores, {})",
+            machine.processor, machine.cores, machine.system
+        );
+        [
+            ("machine", machine),
+            ("cores", settings.cores.to_string()),
+            ("duration", format!("{} s", settings.duration_seconds)),
+            ("version", version.clone()),
+        ]
+    }
+    let differences: Vec<String> = described(a)
+        .into_iter()
+        .zip(described(b))
+        .filter(|(of_a, of_b)| of_a != of_b)
+        .map(|((what, of_a), (_, of_b))| format!("{what}: {of_a}, then {of_b}"))
+        .collect();
+    if differences.is_empty() {
+        return String::new();
+    }
+    format!(
+        "not under the same conditions: {}\n\n",
+        differences.join("; ")
+    )
+}
+
+/// The tables that compare what one side did in `a` (old) with what it did in `b` (new), before them a
+/// line if machine, cores, duration or version differ, and after them the rows that only one of the two
+/// has.
 ///
 /// # Errors
 ///
@@ -88,5 +124,57 @@ pub fn tables(a: &Saved, b: &Saved, whose: Whose, filter: Option<&Regex>) -> Res
             b.file.display()
         );
     }
-    Ok(table::all(&pairs) + &alone)
+    Ok(circumstances(&a.results, &b.results) + &table::all(&pairs) + &alone)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::Timing;
+    use crate::suite::{Choice, rows};
+
+    fn saved() -> Result<Saved> {
+        let timing = Timing {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(1),
+        };
+        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        results.rows = rows(&Choice::Selection, 2)?
+            .iter()
+            .map(Measured::new)
+            .collect();
+        Ok(Saved {
+            file: "results.json".into(),
+            results,
+        })
+    }
+
+    #[test]
+    fn sessions_under_different_conditions_are_compared_with_a_warning_of_one_line() -> Result<()> {
+        let a = saved()?;
+        let changes: [(fn(&mut Results), &str); 4] = [
+            (|b| b.machine.processor = "Abacus".to_owned(), "Abacus"),
+            (|b| b.settings.cores = 3, "cores: 2, then 3"),
+            (
+                |b| b.settings.duration_seconds = 0.3,
+                "duration: 1 s, then 0.3 s",
+            ),
+            (|b| b.version = "9.9.9".to_owned(), "then 9.9.9"),
+        ];
+        let same = tables(&a, &a, Whose::Manager, None)?;
+        for (change, says) in changes {
+            let mut b = a.clone();
+            change(&mut b.results);
+            let text = tables(&a, &b, Whose::Manager, None)?;
+            let (warning, rest) = text.split_once("\n\n").unwrap_or_default();
+            assert!(
+                warning.lines().count() == 1 && warning.contains(says) && !warning.contains(';'),
+                "{warning}"
+            );
+            assert_eq!(rest, same);
+        }
+        Ok(())
+    }
 }

@@ -48,12 +48,14 @@ fn measured(out: &str, more: &[&str]) -> Output {
         "1",
         "--runs",
         "2",
-        "--duration",
-        "20ms",
         "--out",
         out,
     ];
-    let output = bench(&[&small, more].concat());
+    let duration: &[&str] = match more.contains(&"--duration") {
+        true => &[],
+        false => &["--duration", "20ms"],
+    };
+    let output = bench(&[&small, duration, more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     output
 }
@@ -231,10 +233,18 @@ fn two_saved_sessions_are_compared_in_the_same_tables() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let stdout = text(&output.stdout);
         assert!(
-            stdout.contains("old ops/sec") && stdout.contains("n=2+2"),
+            stdout.starts_with("name") && stdout.contains("n=2+2"),
             "{stdout}"
         );
     }
+    let longer = folder.path("longer");
+    measured(&longer, &["--duration", "30ms"]);
+    let output = bench(&["compare", &files[0], &format!("{longer}/results.json")]);
+    let warning = text(&output.stdout).lines().next();
+    assert!(
+        warning.is_some_and(|line| line.ends_with("duration: 0.02 s, then 0.03 s")),
+        "{warning:?}"
+    );
     let other = folder.path("other");
     measured(&other, &["--read-percent", "50"]);
     let output = bench(&["compare", &files[0], &format!("{other}/results.json")]);
