@@ -196,6 +196,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::run::Timing;
+    use crate::suite::Choice;
 
     fn samples(ops: [u64; 5]) -> Vec<Sample> {
         let latching = Latching {
@@ -223,36 +225,46 @@ mod tests {
         }
     }
 
+    fn measured(name: &str, beside: Option<Beside>, old: [u64; 5], new: [u64; 5]) -> Measured {
+        Measured {
+            name: name.to_owned(),
+            beside,
+            old: samples(old),
+            new: samples(new),
+        }
+    }
+
     #[test]
     fn the_tables_are_those_that_benchstat_prints() {
-        let (old, new) = (
-            samples([1000, 1010, 990, 1000, 980]),
-            samples([1100, 1110, 1100, 1100, 1089]),
-        );
-        let beside = beside();
-        let pair = Pair {
-            name: "kv0/cores=2/nodes=1/splits=0",
-            old: &old,
-            new: &new,
-            beside: Some(&beside),
+        let timing = Timing {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(1),
         };
-        let expected = "\
-name                          old ops/sec  new ops/sec  delta                     published
-kv0/cores=2/nodes=1/splits=0  1.00k ± 2%   1.10k ± 1%   +10.00%  (p=0.008 n=5+5)  +3.22% (cores=4)
-
-name                          old p50      new p50      delta               published
-kv0/cores=2/nodes=1/splits=0  1.40ms ± 0%  1.40ms ± 0%  ~      (all equal)  -3.41% (cores=4)
-
-name                          old p99      new p99      delta               published
-kv0/cores=2/nodes=1/splits=0  1.40ms ± 0%  1.40ms ± 0%  ~      (all equal)  -4.55% (cores=4)
-
-name                          old p99.9  new p99.9  old max  new max
-kv0/cores=2/nodes=1/splits=0  1.40ms     1.40ms     1.40ms   1.40ms
-
-name                          old waits/op  new waits/op  old latches held  new latches held  old latching CPU  new latching CPU
-kv0/cores=2/nodes=1/splits=0  0.250         0.250         12.0              12.0              12.5%             12.5%
-";
-        assert_eq!(all(&[pair]), expected);
+        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        let old = [1000, 1010, 990, 1000, 980];
+        results.rows = vec![
+            measured(
+                "kv0/cores=2/nodes=1/splits=0",
+                Some(beside()),
+                old,
+                [1100, 1110, 1100, 1100, 1089],
+            ),
+            measured(
+                "kv95-c5/cores=2/nodes=1/splits=0",
+                None,
+                old,
+                [1001, 1011, 991, 1001, 981],
+            ),
+            Measured {
+                new: Vec::new(),
+                ..measured("kv95/cores=2/nodes=1/splits=0", None, old, old)
+            },
+        ];
+        results.unavailable.push((
+            "kv0/cores=2/nodes=3/splits=0".to_owned(),
+            "a reason".to_owned(),
+        ));
+        insta::assert_snapshot!(session(&results));
     }
 
     #[test]
