@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn sessions_under_different_conditions_are_compared_with_a_warning_of_one_line() -> Result<()> {
         let a = saved()?;
-        let changes: [(fn(&mut Results), &str); 4] = [
+        type Change = fn(&mut Results);
+        let changes: [(Change, &str); 4] = [
             (|b| b.machine.processor = "Abacus".to_owned(), "Abacus"),
             (|b| b.settings.cores = 3, "cores: 2, then 3"),
             (
