@@ -26,12 +26,12 @@ impl Metric {
         }
     }
 
-    /// The metric of that name in the published table, and how many of our units one of its is.
-    pub(crate) fn from_published(name: &str) -> Option<(Self, f64)> {
+    /// The metric of that name in the published table.
+    pub(crate) fn from_published(name: &str) -> Option<Self> {
         match name {
-            "ops_per_sec" => Some((Self::OpsPerSec, 1.0)),
-            "p50_ms" => Some((Self::P50, 1e3)),
-            "p99_ms" => Some((Self::P99, 1e3)),
+            "ops_per_sec" => Some(Self::OpsPerSec),
+            "p50_ms" => Some(Self::P50),
+            "p99_ms" => Some(Self::P99),
             _ => None,
         }
     }

@@ -20,17 +20,11 @@ pub struct PublishedRow {
     pub figures: Vec<(Metric, Figure)>,
 }
 
-/// One published comparison, in the unit of its metric.
+/// One published comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The predecessor's.
-    pub old: f64,
-    /// The original latch manager's.
-    pub new: f64,
-    /// The change in percent; `None` where it was published as not significant.
+    /// The change from the predecessor to the original latch manager in percent; `None` where it was published as not significant.
     pub delta_percent: Option<f64>,
-    /// What was said beside it: `p=0.008 n=5+5`.
-    pub note: String,
 }
 
 impl Figure {
@@ -78,13 +72,12 @@ pub fn published() -> Result<Vec<PublishedRow>> {
 
 fn parse(line: &str) -> Result<(Suite, RowName, Metric, Figure)> {
     let columns: Vec<&str> = line.split('\t').collect();
-    let [suite, name, metric, old, _, new, _, delta, note] = columns[..] else {
+    let [suite, name, metric, _, _, _, _, delta, _] = columns[..] else {
         bail!("{} columns instead of 9", columns.len());
     };
     let suite = suite.parse()?;
     let name = name.parse()?;
-    let (metric, unit) =
-        Metric::from_published(metric).with_context(|| format!("metric {metric:?}"))?;
+    let metric = Metric::from_published(metric).with_context(|| format!("metric {metric:?}"))?;
     let delta_percent = match delta {
         "~" => None,
         number => Some(
@@ -93,13 +86,7 @@ fn parse(line: &str) -> Result<(Suite, RowName, Metric, Figure)> {
                 .with_context(|| format!("delta {number:?}"))?,
         ),
     };
-    let figure = Figure {
-        old: old.parse::<f64>()? * unit,
-        new: new.parse::<f64>()? * unit,
-        delta_percent,
-        note: note.to_owned(),
-    };
-    Ok((suite, name, metric, figure))
+    Ok((suite, name, metric, Figure { delta_percent }))
 }
 
 #[cfg(test)]
@@ -123,13 +110,7 @@ mod tests {
         let figure = row
             .and_then(|row| row.figure(Metric::OpsPerSec))
             .context("no such figure")?;
-        assert_eq!((figure.old, figure.new), (44600.0, 76300.0));
         assert_eq!(figure.delta(), "+71.05%");
-        assert_eq!(figure.note, "p=0.008 n=5+5");
-        let p50 = row
-            .and_then(|row| row.figure(Metric::P50))
-            .context("no such figure")?;
-        assert_eq!(p50.old, 900.0, "latencies are microseconds here");
         Ok(())
     }
 
@@ -142,10 +123,7 @@ mod tests {
         let figure = row
             .and_then(|row| row.figure(Metric::P50))
             .context("no such figure")?;
-        assert_eq!(
-            (figure.delta().as_str(), figure.note.as_str()),
-            ("~", "all equal")
-        );
+        assert_eq!(figure.delta(), "~");
         Ok(())
     }
 }
