@@ -243,6 +243,22 @@ mod tests {
     }
 
     #[test]
+    fn runs_and_their_duration_have_bounds() {
+        for good in ["1", "100"] {
+            assert!(runs(good).is_ok(), "{good}");
+        }
+        for bad in ["0", "101", "-1", "18446744073709551616"] {
+            assert!(runs(bad).is_err(), "{bad}");
+        }
+        for good in ["1ms", "1day"] {
+            assert!(duration(good).is_ok(), "{good}");
+        }
+        for bad in ["0s", "999us", "1day 1ns", "18446744073709551615s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn an_error_is_one_line() {
         for wrong in [
             &["--frobnicate"][..],

@@ -23,7 +23,8 @@ pub struct PublishedRow {
 /// One published comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The change from the predecessor to the original latch manager in percent; `None` where it was published as not significant.
+    /// The change from the predecessor to the original latch manager in percent; `None` where it was
+    /// published as not significant.
     pub delta_percent: Option<f64>,
 }
 
