@@ -150,6 +150,10 @@ impl<L: Latches> Latches for Instrumented<L> {
         self.latches.is_idle()
     }
 
+    fn tick(&self, now: Instant) {
+        self.latches.tick(now);
+    }
+
     fn shut_down(&self) {
         self.latches.shut_down();
     }
