@@ -14,6 +14,7 @@ mod pending;
 mod queue;
 mod request;
 mod slots;
+mod sync;
 
 pub use counts::Counts;
 pub use error::{ShuttingDown, WaitError};

@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use spanlatch_metrics::LatchMetrics;
 use spanset::SpanSet;
 
@@ -17,6 +15,7 @@ use crate::look::Look;
 use crate::monitor::Monitor;
 use crate::pending::Pending;
 use crate::request::Request;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Puts requests in line for the spans that they declare.
 ///

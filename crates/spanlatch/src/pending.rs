@@ -5,14 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::Instant;
-
-use parking_lot::MutexGuard;
 
 use crate::error::WaitError;
 use crate::guard::{Guard, Place};
 use crate::look::{Found, Look};
+use crate::sync::{self, MutexGuard, Thread};
 
 /// A request that has been sequenced and may have to wait.
 ///
@@ -98,17 +96,15 @@ impl Pending {
                 return outcome;
             }
         }
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Waker::from(Arc::new(Unpark(sync::current())));
         loop {
             if let Poll::Ready(outcome) = self.poll_wait(&waker) {
                 return outcome;
             }
             match deadline {
-                None => thread::park(),
-                Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
-                    Some(left) if !left.is_zero() => thread::park_timeout(left),
-                    _ => return Err(WaitError::DeadlinePassed),
-                },
+                None => sync::park(),
+                Some(deadline) if sync::park_until(deadline) => {}
+                Some(_) => return Err(WaitError::DeadlinePassed),
             }
         }
     }
