@@ -93,10 +93,7 @@ impl Clock {
 
     /// A timestamp above all that this clock has handed out or heard of. O(1).
     pub fn now(&self) -> Timestamp {
-        let physical = Timestamp {
-            wall: self.source.wall_nanos(),
-            logical: 0,
-        };
+        let physical = Timestamp::new(self.source.wall_nanos(), 0);
         let mut latest = self.latest.lock();
         *latest = physical.max(after(*latest));
         *latest
@@ -117,10 +114,7 @@ impl Clock {
         if timestamp.wall > physical.saturating_add(max_ahead) {
             return Err(Error::FutureTimestamp {
                 timestamp,
-                physical: Timestamp {
-                    wall: physical,
-                    logical: 0,
-                },
+                physical: Timestamp::new(physical, 0),
                 max_ahead: self.max_ahead,
             });
         }
@@ -161,7 +155,7 @@ mod tests {
     }
 
     fn ts(wall: u64, logical: u32) -> Timestamp {
-        Timestamp { wall, logical }
+        Timestamp::new(wall, logical)
     }
 
     #[test]

@@ -6,13 +6,25 @@ use std::fmt;
 /// one nanosecond. Totally ordered, by wall time first.
 ///
 /// Its text is seconds, nanoseconds and counter: `12.000000005,3`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Nanoseconds since the epoch of whoever makes the timestamps.
     pub wall: u64,
     /// The order within that nanosecond.
     pub logical: u32,
+    /// Fills what alignment leaves empty, with values to spare for `None`.
+    rest: Rest,
 }
+
+/// One value of 2^32, so that an optional timestamp takes no more room than a timestamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+enum Rest {
+    #[default]
+    Zero = 0,
+}
+
+const _: () = assert!(size_of::<Option<Timestamp>>() == 16);
 
 impl Timestamp {
     /// The lowest timestamp.
@@ -22,7 +34,11 @@ impl Timestamp {
 
     /// The timestamp `wall` nanoseconds after the epoch, and `logical` within them.
     pub const fn new(wall: u64, logical: u32) -> Self {
-        Self { wall, logical }
+        Self {
+            wall,
+            logical,
+            rest: Rest::Zero,
+        }
     }
 
     /// The lowest timestamp above this one, or `None` for [`MAX`](Self::MAX).
@@ -46,6 +62,13 @@ impl Timestamp {
     /// `self <= other`, where the compiler computes it.
     pub(crate) const fn at_most(self, other: Self) -> bool {
         self.wall < other.wall || (self.wall == other.wall && self.logical <= other.logical)
+    }
+}
+
+/// As [`Display`](fmt::Display).
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn spans(text: &str) -> SpanSet {
 }
 
 pub(crate) fn at(wall: u64) -> Timestamp {
-    Timestamp { wall, logical: 0 }
+    Timestamp::new(wall, 0)
 }
 
 fn span_of(text: &str) -> Span {
