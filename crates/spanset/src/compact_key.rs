@@ -1,4 +1,4 @@
-//! A key as trees keep it: short ones in place, as three numbers.
+//! A key as trees keep it: short ones in place, and ordered by whole numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,13 +10,14 @@ use crate::Key;
 /// The longest key that is kept in place.
 const INLINE: usize = 23;
 
-/// The length that stands for "longer than [`INLINE`]".
-const LONG: u64 = INLINE as u64 + 1;
+/// How many bytes a long key keeps in place beside the pointer to all of it.
+const HEAD: usize = 8;
 
 /// A copy of a key for use in ordered collections: up to 23 bytes are kept in place, and comparing them
-/// follows no pointer; cloning them touches no reference count. Longer keys are shared.
+/// follows no pointer; cloning them touches no reference count. Longer keys are shared, and their first
+/// eight bytes are kept in place too.
 ///
-/// Ordered as the keys are. 32 bytes, as a [`Key`] is.
+/// Ordered as the keys are. 24 bytes, and so is an `Option` of it; a [`Key`] has 32.
 ///
 /// ```
 /// use spanset::{CompactKey, Key};
@@ -25,58 +26,120 @@ const LONG: u64 = INLINE as u64 + 1;
 /// assert!(CompactKey::from(&apple) < CompactKey::from(&pear));
 /// assert_eq!(CompactKey::from(&apple).to_key(), apple);
 /// ```
-// `words` are the first 23 bytes, filled up with zeros, and then the length, or 24 for anything
-// longer, as big-endian numbers. They order keys as their bytes do: where the bytes are equal, the
-// shorter key ended first, and is the lesser. Only two long keys with equal words remain to be compared.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CompactKey {
-    words: [u64; 3],
-    /// All bytes of a long key.
-    long: Option<ThinArc<(), u8>>,
+pub struct CompactKey(Repr);
+
+const _: () = assert!(size_of::<CompactKey>() == 24);
+const _: () = assert!(size_of::<Option<CompactKey>>() == 24);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    /// A key of at most [`INLINE`] bytes, filled up with zeros.
+    Inline { bytes: [u8; INLINE], len: Len },
+    /// A longer key, and its first bytes.
+    Long {
+        head: [u8; HEAD],
+        all: ThinArc<(), u8>,
+    },
+}
+
+/// The length of a key that is kept in place. An enum, because the values that it cannot have tell
+/// [`Repr::Long`] from [`Repr::Inline`] without a byte more.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[rustfmt::skip]
+enum Len {
+    L0, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11,
+    L12, L13, L14, L15, L16, L17, L18, L19, L20, L21, L22, L23,
+}
+
+impl Len {
+    #[rustfmt::skip]
+    const ALL: [Self; INLINE + 1] = {
+        use Len::*;
+        [
+            L0, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11,
+            L12, L13, L14, L15, L16, L17, L18, L19, L20, L21, L22, L23,
+        ]
+    };
 }
 
 impl From<&[u8]> for CompactKey {
     /// O(length); allocates for more than 23 bytes.
+    #[inline]
     fn from(key: &[u8]) -> Self {
-        let rest = |at: usize| key.get(at..INLINE.min(key.len())).unwrap_or_default();
-        let long = key.len() > INLINE;
-        let length = if long { LONG } else { key.len() as u64 };
-        CompactKey {
-            words: [word(key), word(rest(8)), word(rest(16)) | length],
-            long: long.then(|| ThinArc::from_header_and_slice((), key)),
+        let Some(len) = Len::ALL.get(key.len()) else {
+            return Self::long(key);
+        };
+        let mut bytes = [0; INLINE];
+        // The first bytes and the last ones, which overlap: no length is copied that isn't known here.
+        if let (Some(first), Some(last)) = (key.first_chunk::<16>(), key.last_chunk::<8>()) {
+            bytes[..16].copy_from_slice(first);
+            bytes[key.len() - 8..key.len()].copy_from_slice(last);
+        } else if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+            bytes[..8].copy_from_slice(first);
+            bytes[key.len() - 8..key.len()].copy_from_slice(last);
+        } else if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+            bytes[..4].copy_from_slice(first);
+            bytes[key.len() - 4..key.len()].copy_from_slice(last);
+        } else {
+            for (to, from) in bytes.iter_mut().zip(key) {
+                *to = *from;
+            }
         }
-    }
-}
-
-/// The first eight bytes as a big-endian number, filled up with zeros.
-fn word(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => (bytes.iter().zip((0..8).rev()))
-            .map(|(byte, place)| u64::from(*byte) << (8 * place))
-            .sum(),
+        CompactKey(Repr::Inline { bytes, len: *len })
     }
 }
 
 impl From<&Key> for CompactKey {
     /// O(length); allocates for more than 23 bytes.
+    #[inline]
     fn from(key: &Key) -> Self {
         CompactKey::from(&key[..])
     }
 }
 
 impl CompactKey {
+    #[cold]
+    fn long(key: &[u8]) -> Self {
+        let mut head = [0; HEAD];
+        head.copy_from_slice(&key[..HEAD]);
+        CompactKey(Repr::Long {
+            head,
+            all: ThinArc::from_header_and_slice((), key),
+        })
+    }
+
     /// The key itself. O(length), in an allocation of its own.
     pub fn to_key(&self) -> Key {
-        match &self.long {
-            Some(long) => Key::copy_from_slice(&long.slice),
-            None => {
-                let mut bytes = [0; INLINE + 1];
-                for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.words) {
-                    bytes.copy_from_slice(&word.to_be_bytes());
-                }
-                Key::copy_from_slice(&bytes[..usize::from(bytes[INLINE])])
-            }
+        Key::copy_from_slice(self.as_ref())
+    }
+
+    /// The first eight bytes as a big-endian number, filled up with zeros.
+    #[inline]
+    fn head(&self) -> u64 {
+        match &self.0 {
+            Repr::Inline { bytes, .. } => word(bytes, 0),
+            Repr::Long { head, .. } => u64::from_be_bytes(*head),
+        }
+    }
+}
+
+/// Eight bytes as a big-endian number.
+#[inline]
+fn word(bytes: &[u8; INLINE], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(word)
+}
+
+/// The bytes of the key.
+impl AsRef<[u8]> for CompactKey {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { bytes, len } => &bytes[..*len as usize],
+            Repr::Long { all, .. } => &all.slice,
         }
     }
 }
@@ -84,14 +147,24 @@ impl CompactKey {
 impl Ord for CompactKey {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // Most keys differ in the first word; without a loop the compiler sees that.
-        let ([a, b, c], [x, y, z]) = (self.words, other.words);
-        (a.cmp(&x))
-            .then_with(|| b.cmp(&y).then_with(|| c.cmp(&z)))
-            .then_with(|| match (&self.long, &other.long) {
-                (Some(one), Some(other)) => one.slice.cmp(&other.slice),
-                _ => Ordering::Equal,
-            })
+        // As numbers, the bytes filled up with zeros are ordered as the keys are; where they are equal,
+        // the shorter key ended first, and is the lesser.
+        match (&self.0, &other.0) {
+            (
+                Repr::Inline { bytes: a, len },
+                Repr::Inline {
+                    bytes: b,
+                    len: other,
+                },
+            ) => {
+                // Most keys differ in the first words; without a loop the compiler sees that.
+                (word(a, 0).cmp(&word(b, 0)))
+                    .then_with(|| word(a, 8).cmp(&word(b, 8)))
+                    .then_with(|| word(a, 15).cmp(&word(b, 15)))
+                    .then_with(|| (*len as u8).cmp(&(*other as u8)))
+            }
+            _ => (self.head().cmp(&other.head())).then_with(|| self.as_ref().cmp(other.as_ref())),
+        }
     }
 }
 
