@@ -22,7 +22,7 @@ pub(crate) struct RequestId {
 pub(crate) const SCOPES: [Scope; 2] = [Scope::Global, Scope::Local];
 
 /// One declared span of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Latch {
     pub(crate) interval: Interval<CompactKey>,
     pub(crate) access: Access,

@@ -14,7 +14,9 @@ mod pending;
 mod queue;
 mod request;
 mod slots;
+mod spare;
 mod sync;
+mod wake;
 
 pub use counts::Counts;
 pub use error::{ShuttingDown, WaitError};

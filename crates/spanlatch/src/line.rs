@@ -8,10 +8,12 @@ use spanset::{Access, Declaration, Scope};
 
 use crate::counts::Counts;
 use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
-use crate::look::{Found, LatchTree, Look, Tree};
+use crate::look::{Found, LatchTree, Look, Phase};
 use crate::queue::Queue;
-use crate::request::{Parked, Request, Wait};
+use crate::request::{Parked, ParkedHere, Request, Wait};
 use crate::slots::Slots;
+use crate::spare;
+use crate::wake::wake_all;
 
 /// How many entries one stay under the mutex looks at by default beyond the request's own: enough that almost
 /// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
@@ -63,7 +65,7 @@ impl Line {
                 let latched = &self.scopes[latch.scope as usize];
                 let in_tree = match latch.access {
                     Access::Write => true,
-                    Access::Read => index < request.settled[latch.scope as usize],
+                    Access::Read => index < request.settled[latch.scope as usize] as usize,
                 };
                 let tree = match latch.access {
                     Access::Read => &latched.reads,
@@ -98,7 +100,7 @@ impl Line {
             for request in self.requests.iter() {
                 let has_unsettled = request.latches.iter().enumerate().any(|(index, latch)| {
                     (latch.scope, latch.access) == (scope, Access::Read)
-                        && index >= request.settled[scope as usize]
+                        && index >= request.settled[scope as usize] as usize
                 });
                 assert!(
                     !has_unsettled || queue.contains(&request.id.slot),
@@ -110,13 +112,15 @@ impl Line {
         let mut waiting = 0;
         for request in self.requests.iter() {
             let slot = request.id.slot;
-            for (position, parked) in request.parked_here.iter().enumerate() {
-                let wait = self.requests[parked.slot].wait.expect("parked");
+            let parked_here = request.contended.iter().flat_map(|c| &c.parked_here);
+            for (position, parked) in parked_here.enumerate() {
+                let wait = self.requests[parked.slot].wait().expect("parked");
                 assert_eq!((wait.on, wait.position), (request.id, position), "parked");
             }
-            let Some(wait) = request.wait else { continue };
+            let Some(wait) = request.wait() else { continue };
             if self.holds(wait.on) && !self.shut_down {
-                let parked_here = &self.requests[wait.on.slot].parked_here;
+                let on = self.requests[wait.on.slot].contended.as_ref();
+                let parked_here = &on.expect("parked").parked_here;
                 assert_eq!(parked_here[wait.position].slot, slot, "parked");
             }
             assert!(wait.on.sequence < request.id.sequence, "earlier");
@@ -164,6 +168,66 @@ struct Latched {
     unsettled_reads: usize,
 }
 
+impl Latched {
+    /// Looks for earlier conflicts with one latch, from where `look` stopped, in at most `steps` steps.
+    #[inline]
+    fn look(
+        &mut self,
+        requests: &mut Slots,
+        latch: &Latch,
+        sequence: u64,
+        look: &mut Look,
+        steps: &mut usize,
+    ) -> Found {
+        if look.phase == Phase::Writes {
+            let found = look.search(&self.writes, latch, sequence, steps);
+            if found != Found::Nothing || latch.access == Access::Read {
+                return found;
+            }
+            look.phase = Phase::Reads;
+        }
+        if self.unsettled_reads > 0 && !self.settle(requests, latch.scope, sequence, steps) {
+            return Found::OutOfSteps;
+        }
+        let found = look.search(&self.reads, latch, sequence, steps);
+        if found == Found::Nothing {
+            look.phase = Phase::Writes;
+        }
+        found
+    }
+
+    /// Puts the reads that were sequenced before `sequence` into the read tree, as far as `steps` go; says
+    /// whether all are there now. Later reads stay out.
+    fn settle(
+        &mut self,
+        requests: &mut Slots,
+        scope: Scope,
+        sequence: u64,
+        steps: &mut usize,
+    ) -> bool {
+        while let Some(slot) = self.unsettled.first() {
+            let request = &mut requests[slot];
+            if request.id.sequence >= sequence {
+                break;
+            }
+            let settled = &mut request.settled[scope as usize];
+            for (index, latch) in (request.latches.iter().enumerate()).skip(*settled as usize) {
+                if *steps == 0 {
+                    return false;
+                }
+                *steps -= 1;
+                if (latch.scope, latch.access) == (scope, Access::Read) {
+                    insert(&mut self.reads, latch, request.id, index);
+                    self.unsettled_reads -= 1;
+                }
+                *settled = index as u32 + 1;
+            }
+            self.unsettled.remove(requests, slot);
+        }
+        true
+    }
+}
+
 /// What a request leaves behind, to be woken, logged and dropped after the mutex has been unlocked.
 #[derive(Debug)]
 #[must_use]
@@ -199,19 +263,29 @@ pub(crate) struct Head {
 }
 
 impl Line {
-    /// Takes the next place in line, and begins to look for earlier conflicts: before the request's own
-    /// latches are in the trees, where it would meet them. O(k log n) for k latches among n.
-    pub(crate) fn sequence(
-        &mut self,
-        request: Box<Request>,
-        look: &mut Look,
-    ) -> (RequestId, Found) {
-        let id = self.requests.insert(self.next_sequence, request);
+    /// Takes the next place in line, and begins to look for earlier conflicts. O(k log n) for k latches
+    /// among n.
+    pub(crate) fn sequence(&mut self, mut request: Box<Request>) -> (RequestId, Found) {
+        let id = self.requests.reserve(self.next_sequence);
         self.next_sequence += 1;
-        let found = self.look(id, look);
+        request.id = id;
+        let mut steps = self.steps;
+        let mut look = Look::default();
+        let mut found = Found::Nothing;
         let mut reads = [false; 2];
-        for (index, latch) in self.requests[id.slot].latches.iter().enumerate() {
+        for (index, latch) in request.latches.iter().enumerate() {
             let latched = &mut self.scopes[latch.scope as usize];
+            // Looking first: the request would meet its own latch.
+            if found == Found::Nothing {
+                look.latch = index;
+                found = latched.look(
+                    &mut self.requests,
+                    latch,
+                    id.sequence,
+                    &mut look,
+                    &mut steps,
+                );
+            }
             match latch.access {
                 Access::Read => {
                     reads[latch.scope as usize] = true;
@@ -220,6 +294,15 @@ impl Line {
                 Access::Write => insert(&mut latched.writes, latch, id, index),
             }
         }
+        if found == Found::Nothing {
+            request.held_since = self.last_tick;
+        } else {
+            request.held_since = None;
+            let contended = request.contended();
+            contended.look = look;
+            contended.on = found.conflict();
+        }
+        self.requests.put(request);
         for scope in SCOPES {
             if reads[scope as usize] {
                 let queue = &mut self.scopes[scope as usize].unsettled;
@@ -229,66 +312,43 @@ impl Line {
         (id, found)
     }
 
-    /// Looks for an earlier conflict, from where `look` stopped, in a bounded number of steps.
-    pub(crate) fn look(&mut self, id: RequestId, look: &mut Look) -> Found {
+    /// Goes on looking for an earlier conflict, from where the last look stopped, in a bounded number of
+    /// steps; what that found is still the answer as long as it is in line.
+    pub(crate) fn look(&mut self, id: RequestId) -> Found {
+        let contended = self.requests[id.slot].contended();
+        if let Some(on) = contended.on
+            && self.requests.contains(on)
+        {
+            return Found::Conflict(on);
+        }
+        let mut look = std::mem::take(&mut self.requests[id.slot].contended().look);
+        let found = self.look_on(id, &mut look);
+        let request = &mut self.requests[id.slot];
+        if found == Found::Nothing {
+            request.held_since = self.last_tick;
+        }
+        let contended = request.contended();
+        contended.look = look;
+        contended.on = found.conflict();
+        found
+    }
+
+    fn look_on(&mut self, id: RequestId, look: &mut Look) -> Found {
         let mut steps = self.steps;
-        loop {
-            let request = &mut self.requests[id.slot];
-            let Some(latch) = request.latches.get(look.latch) else {
-                request.held_since = self.last_tick;
-                return Found::Nothing;
-            };
-            let (scope, access) = (latch.scope, latch.access);
-            if look.tree == Tree::Reads && !self.settle(scope, id.sequence, &mut steps) {
-                return Found::OutOfSteps;
-            }
-            let latch = &self.requests[id.slot].latches[look.latch];
-            let latched = &self.scopes[scope as usize];
-            let tree = match look.tree {
-                Tree::Writes => &latched.writes,
-                Tree::Reads => &latched.reads,
-            };
-            let found = look.search(tree, latch, id.sequence, &mut steps);
+        while let Some(latch) = self.requests[id.slot].latches.get(look.latch) {
+            // A copy, since settling reads changes the requests.
+            let latch = latch.clone();
+            let latched = &mut self.scopes[latch.scope as usize];
+            let found = latched.look(&mut self.requests, &latch, id.sequence, look, &mut steps);
             if found != Found::Nothing {
                 return found;
             }
-            look.tree = match (look.tree, access) {
-                (Tree::Writes, Access::Write) => Tree::Reads,
-                _ => {
-                    look.latch += 1;
-                    Tree::Writes
-                }
-            };
+            look.latch += 1;
         }
+        Found::Nothing
     }
 
-    /// Puts the reads of `scope` that were sequenced before `sequence` into the read tree, as far as
-    /// `steps` go; says whether all are there now. Later reads stay out.
-    fn settle(&mut self, scope: Scope, sequence: u64, steps: &mut usize) -> bool {
-        let latched = &mut self.scopes[scope as usize];
-        while let Some(slot) = latched.unsettled.first() {
-            let request = &mut self.requests[slot];
-            if request.id.sequence >= sequence {
-                break;
-            }
-            let settled = &mut request.settled[scope as usize];
-            for (index, latch) in request.latches.iter().enumerate().skip(*settled) {
-                if *steps == 0 {
-                    return false;
-                }
-                *steps -= 1;
-                if (latch.scope, latch.access) == (scope, Access::Read) {
-                    insert(&mut latched.reads, latch, request.id, index);
-                    latched.unsettled_reads -= 1;
-                }
-                *settled = index + 1;
-            }
-            latched.unsettled.remove(&mut self.requests, slot);
-        }
-        true
-    }
-
-    /// Parks `id` on `on` until that is released; not, if it has been. O(1).
+    /// Parks `id` on `on`, which is held, until that is released. O(1).
     ///
     /// Takes the waker out of `waker` if it parks, and leaves one there that it replaced: what is in it
     /// afterwards is to be dropped after unlocking.
@@ -296,43 +356,37 @@ impl Line {
         &mut self,
         id: RequestId,
         on: RequestId,
-        latch: usize,
         now: Instant,
         waker: &mut Option<Waker>,
-    ) -> bool {
-        if !self.holds(on) {
-            return false;
-        }
-        if let Some(wait) = self.requests[id.slot].wait
+    ) {
+        let wait = self.requests[id.slot].contended().wait;
+        let parked_here = &mut self.requests[on.slot].contended().parked_here;
+        if let Some(wait) = wait
             && wait.on == on
         {
-            let parked = &mut self.requests[on.slot].parked_here[wait.position];
             if let Some(waker) = waker {
-                std::mem::swap(waker, &mut parked.waker);
+                std::mem::swap(waker, &mut parked_here[wait.position].waker);
             }
-            return true;
+            return;
         }
-        let parked_here = &mut self.requests[on.slot].parked_here;
         let position = parked_here.len();
         parked_here.extend(waker.take().map(|waker| Parked {
             slot: id.slot,
             waker,
         }));
-        let wait = &mut self.requests[id.slot].wait;
+        let wait = &mut self.requests[id.slot].contended().wait;
         if let Some(wait) = wait {
-            (wait.on, wait.position, wait.latch) = (on, position, latch);
-            return true;
+            (wait.on, wait.position) = (on, position);
+            return;
         }
         *wait = Some(Wait {
             since: now,
             on,
             position,
-            latch,
             slow: false,
         });
         self.waiting += 1;
         self.waits.push(&mut self.requests, id.slot);
-        true
     }
 
     /// Whether `id` is still in line.
@@ -361,16 +415,15 @@ impl Line {
         metrics: &LatchMetrics,
     ) -> Released {
         let waited = self.end_wait(id.slot, metrics);
-        for scope in SCOPES {
-            let queue = &mut self.scopes[scope as usize].unsettled;
-            queue.remove(&mut self.requests, id.slot);
+        for latched in &mut self.scopes {
+            latched.unsettled.remove(&mut self.requests, id.slot);
         }
         let request = self.requests.remove(id.slot);
         for (index, latch) in request.latches.iter().enumerate() {
             let latched = &mut self.scopes[latch.scope as usize];
             match latch.access {
                 Access::Write => remove(&mut latched.writes, latch, id, index),
-                Access::Read if index < request.settled[latch.scope as usize] => {
+                Access::Read if index < request.settled[latch.scope as usize] as usize => {
                     remove(&mut latched.reads, latch, id, index);
                 }
                 Access::Read => latched.unsettled_reads -= 1,
@@ -405,7 +458,7 @@ impl Line {
 
     /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
     fn end_wait(&mut self, slot: u32, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
-        let wait = self.requests[slot].wait.take()?;
+        let wait = self.requests[slot].contended.as_mut()?.wait.take()?;
         self.waiting -= 1;
         self.waits.remove(&mut self.requests, slot);
         if wait.slow {
@@ -413,10 +466,10 @@ impl Line {
         }
         let mut waker = None;
         if self.holds(wait.on) && !self.shut_down {
-            let parked_here = &mut self.requests[wait.on.slot].parked_here;
+            let parked_here = &mut self.requests[wait.on.slot].contended().parked_here;
             waker = Some(parked_here.swap_remove(wait.position).waker);
             if let Some(moved) = parked_here.get(wait.position).map(|parked| parked.slot) {
-                let moved = self.requests[moved].wait.as_mut();
+                let moved = self.requests[moved].contended().wait.as_mut();
                 moved.expect("whoever is parked waits").position = wait.position;
             }
         }
@@ -428,7 +481,8 @@ impl Line {
         self.shut_down = true;
         self.requests
             .iter_mut()
-            .flat_map(|request| std::mem::take(&mut request.parked_here))
+            .filter_map(|request| request.contended.as_mut())
+            .flat_map(|contended| std::mem::take(&mut contended.parked_here))
             .map(|parked| parked.waker)
             .collect()
     }
@@ -463,12 +517,13 @@ impl Line {
             && let Some(slot) = self.waits.first()
         {
             let request = &mut self.requests[slot];
-            let wait = request.wait.as_mut().expect("who is in the queue waits");
+            let id = request.id;
+            let wait = (request.contended().wait.as_mut()).expect("who is in the queue waits");
             if now.saturating_duration_since(wait.since) <= threshold {
                 break;
             }
             wait.slow = true;
-            newly_slow.push(request.id);
+            newly_slow.push(id);
             metrics.slow.inc();
             self.waits.remove(&mut self.requests, slot);
         }
@@ -492,11 +547,12 @@ impl Line {
     /// a bounded number of links.
     pub(crate) fn describe(&self, id: RequestId, now: Instant) -> Option<SlowWait> {
         let request = self.requests.get(id)?;
-        let wait = request.wait?;
+        let contended = request.contended.as_ref()?;
+        let wait = contended.wait?;
         let elapsed = |since: Instant| now.saturating_duration_since(since);
         let mut head = self.requests.get(wait.on);
         for _ in 0..self.steps {
-            match head.and_then(|head| self.requests.get(head.wait?.on)) {
+            match head.and_then(|head| self.requests.get(head.wait()?.on)) {
                 Some(on) => head = Some(on),
                 None => break,
             }
@@ -504,7 +560,7 @@ impl Line {
         Some(SlowWait {
             request: id.sequence,
             waited: elapsed(wait.since),
-            wants: request.latches[wait.latch].declaration(),
+            wants: request.latches[contended.look.latch].declaration(),
             on: wait.on.sequence,
             head: head.map(|head| Head {
                 request: head.id.sequence,
@@ -518,9 +574,10 @@ impl Line {
 impl Released {
     /// Wakes those who were parked on the request; then logs a long hold.
     pub(crate) fn wake(mut self) {
-        for parked in self.request.parked_here.drain(..) {
-            parked.waker.wake();
-        }
+        let parked_here = match &mut self.request.contended {
+            Some(contended) => std::mem::take(&mut contended.parked_here),
+            None => ParkedHere::new(),
+        };
         if let Some(held) = self.long_hold {
             tracing::warn!(
                 request = self.request.id.sequence,
@@ -529,6 +586,8 @@ impl Released {
                 "latches were held for long"
             );
         }
+        spare::give(self.request);
+        wake_all(parked_here.into_iter().map(|parked| parked.waker));
     }
 }
 

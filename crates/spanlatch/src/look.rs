@@ -17,27 +17,18 @@ pub(crate) type LatchTree = IntervalMap<CompactKey, Owner>;
 pub(crate) struct Look {
     /// Index of the request's own latch whose conflicts are being looked for.
     pub(crate) latch: usize,
-    /// Which tree is being searched: writes first, then, for a write, reads.
-    pub(crate) tree: Tree,
+    /// The access of the latches that are being searched: writes first, then, for a write, reads.
+    pub(crate) phase: Phase,
     /// The entry after which to go on; it may be gone.
-    pub(crate) after: Option<(Interval<CompactKey>, Owner)>,
+    after: Option<(Interval<CompactKey>, Owner)>,
 }
 
+/// Which tree is being searched.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tree {
+pub(crate) enum Phase {
     #[default]
     Writes,
     Reads,
-}
-
-impl Tree {
-    /// The access of the latches in this tree.
-    pub(crate) fn access(self) -> Access {
-        match self {
-            Tree::Writes => Access::Write,
-            Tree::Reads => Access::Read,
-        }
-    }
 }
 
 /// What a bounded look found.
@@ -51,9 +42,29 @@ pub(crate) enum Found {
     OutOfSteps,
 }
 
+impl Found {
+    /// The conflict that was found.
+    pub(crate) fn conflict(self) -> Option<RequestId> {
+        match self {
+            Found::Conflict(on) => Some(on),
+            Found::Nothing | Found::OutOfSteps => None,
+        }
+    }
+}
+
+impl Phase {
+    fn access(self) -> Access {
+        match self {
+            Phase::Writes => Access::Write,
+            Phase::Reads => Access::Read,
+        }
+    }
+}
+
 impl Look {
-    /// Searches one tree for a latch of a request sequenced before `sequence` that conflicts with
-    /// `latch`, taking at most `steps` entries. O(log n + steps).
+    /// Searches the tree of the present phase for a latch of a request sequenced before `sequence` that
+    /// conflicts with `latch`, taking at most `steps` entries. O(log n + steps).
+    #[inline]
     pub(crate) fn search(
         &mut self,
         tree: &LatchTree,
@@ -65,7 +76,17 @@ impl Look {
         if self.after.is_none() && !tree.overlaps(&latch.interval) {
             return Found::Nothing;
         }
-        let access = self.tree.access();
+        self.search_overlapping(tree, latch, sequence, steps)
+    }
+
+    fn search_overlapping(
+        &mut self,
+        tree: &LatchTree,
+        latch: &Latch,
+        sequence: u64,
+        steps: &mut usize,
+    ) -> Found {
+        let access = self.phase.access();
         let entries = match &self.after {
             None => tree.overlapping(&latch.interval),
             Some((interval, owner)) => tree.overlapping_after(&latch.interval, (interval, owner)),

@@ -11,11 +11,12 @@ use crate::counts::Counts;
 use crate::error::{ShuttingDown, WaitError};
 use crate::guard::{Guard, Place};
 use crate::line::{Line, STEPS};
-use crate::look::Look;
+use crate::look::Found;
 use crate::monitor::Monitor;
 use crate::pending::Pending;
 use crate::request::Request;
 use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::wake::wake_all;
 
 /// Puts requests in line for the spans that they declare.
 ///
@@ -90,16 +91,15 @@ impl Manager {
     /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
     pub fn sequence(&self, spans: &SpanSet) -> Result<Pending, ShuttingDown> {
         let request = Request::new(spans);
-        let mut look = Look::default();
         let (id, found) = {
             let mut line = self.shared.line.lock();
             if line.is_shut_down() {
                 return Err(ShuttingDown);
             }
-            line.sequence(request, &mut look)
+            line.sequence(request)
         };
         let place = Place::new(Arc::clone(&self.shared), id);
-        Ok(Pending::new(place, look, found))
+        Ok(Pending::new(place, found == Found::Nothing))
     }
 
     /// [`sequence`](Self::sequence) and [`wait`](Pending::wait): blocks the thread until the latches
@@ -134,9 +134,7 @@ impl Manager {
     /// holding until they are dropped. O(requests), once.
     pub fn shut_down(&self) {
         let wakers = self.shared.line.lock().shut_down();
-        for waker in wakers {
-            waker.wake();
-        }
+        wake_all(wakers.into_iter());
     }
 
     /// Changes the time after which a wait is slow, from the next [`tick`](Self::tick) on. Less than

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::error::WaitError;
 use crate::guard::{Guard, Place};
-use crate::look::{Found, Look};
+use crate::look::Found;
 use crate::sync::{self, MutexGuard, Thread};
 
 /// A request that has been sequenced and may have to wait.
@@ -24,18 +24,17 @@ use crate::sync::{self, MutexGuard, Thread};
 pub struct Pending {
     /// `None` once the guard has been handed out or the wait has failed.
     place: Option<Place>,
-    look: Look,
-    found: Found,
+    /// Whether no earlier conflict is left.
+    ready: bool,
     /// Whether it has parked, so that its wait is to be ended.
     parked: bool,
 }
 
 impl Pending {
-    pub(crate) fn new(place: Place, look: Look, found: Found) -> Self {
+    pub(crate) fn new(place: Place, ready: bool) -> Self {
         Pending {
             place: Some(place),
-            look,
-            found,
+            ready,
             parked: false,
         }
     }
@@ -54,17 +53,17 @@ impl Pending {
         let Some(Place { shared, id }) = &self.place else {
             return true;
         };
-        while self.found != Found::Nothing {
+        while !self.ready {
             let mut line = shared.line.lock();
             if line.is_shut_down() {
                 return true;
             }
-            if let Found::Conflict(on) = self.found
-                && line.holds(on)
-            {
-                return false;
+            match line.look(*id) {
+                Found::Nothing => self.ready = true,
+                Found::Conflict(_) => return false,
+                // Others get a turn.
+                Found::OutOfSteps => {}
             }
-            self.found = line.look(*id, &mut self.look);
         }
         true
     }
@@ -123,7 +122,7 @@ impl Pending {
 
     /// Looks for an earlier conflict and parks on it, until none is left.
     fn go_on(&mut self, place: &Place, waker: &Waker) -> Poll<Result<(), WaitError>> {
-        if self.found == Found::Nothing && !self.parked {
+        if self.ready && !self.parked {
             return Poll::Ready(Ok(()));
         }
         // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
@@ -135,7 +134,12 @@ impl Pending {
             if line.is_shut_down() {
                 return Poll::Ready(Err(WaitError::ShuttingDown));
             }
-            match self.found {
+            let found = if self.ready {
+                Found::Nothing
+            } else {
+                line.look(*id)
+            };
+            match found {
                 Found::Nothing => {
                     let waited_since = line.acquired(*id, now, &shared.metrics);
                     drop(line);
@@ -146,15 +150,13 @@ impl Pending {
                     return Poll::Ready(Ok(()));
                 }
                 Found::Conflict(on) => {
-                    if line.park(*id, on, self.look.latch, now, &mut waker) {
-                        self.parked = true;
-                        return Poll::Pending;
-                    }
+                    line.park(*id, on, now, &mut waker);
+                    self.parked = true;
+                    return Poll::Pending;
                 }
                 // Others get a turn.
                 Found::OutOfSteps => MutexGuard::bump(&mut line),
             }
-            self.found = line.look(*id, &mut self.look);
         }
     }
 }

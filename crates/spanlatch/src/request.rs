@@ -7,35 +7,44 @@ use smallvec::SmallVec;
 use spanset::SpanSet;
 
 use crate::latch::{Latch, RequestId};
+use crate::look::Look;
+use crate::queue::{Links, QUEUES};
+use crate::spare;
 
 /// A request that has been sequenced and not released.
+///
+/// One block of memory, which the thread that releases it keeps for its next request (see
+/// [`spare`]).
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
     /// By scope: the reads among the latches before this index are in the read tree.
-    pub(crate) settled: [usize; 2],
-    /// Who is parked here, each once, in no particular order.
-    pub(crate) parked_here: ParkedHere,
-    /// The wait for the first earlier conflict to the last, if one has begun and not ended.
-    pub(crate) wait: Option<Wait>,
+    pub(crate) settled: [u32; 2],
+    /// Neighbours in the queues that the request is in.
+    pub(crate) links: [Option<Links>; QUEUES],
     /// The last tick before this request was sequenced; if it had to wait, when that ended.
     pub(crate) held_since: Option<Instant>,
+    /// Made when the request first meets a conflict, on either side.
+    pub(crate) contended: Option<Box<Contended>>,
 }
 
-impl Request {
-    /// A request that is not in line yet.
-    pub(crate) fn new(spans: &SpanSet) -> Box<Self> {
-        Box::new(Request {
-            latches: spans.iter().map(Latch::from).collect(),
-            ..Request::default()
-        })
-    }
-}
+/// A request's latches; more than one are kept in a list that is recycled with the block.
+pub(crate) type Latches = SmallVec<[Latch; 1]>;
 
-/// A request's latches. Two are in place: a span and the descriptor of its range.
-pub(crate) type Latches = SmallVec<[Latch; 2]>;
+/// What only those requests need that conflict with others.
+#[derive(Debug, Default)]
+pub(crate) struct Contended {
+    /// Who is parked here, each once, in no particular order.
+    pub(crate) parked_here: ParkedHere,
+    /// How far the search for earlier conflicts has come.
+    pub(crate) look: Look,
+    /// What it found last; it may be released by now. `None` if it has not ended, or found nothing.
+    pub(crate) on: Option<RequestId>,
+    /// The wait for the first earlier conflict to the last, if one has begun and not ended.
+    pub(crate) wait: Option<Wait>,
+}
 
 /// Those who are parked on one request. Mostly it is one.
 pub(crate) type ParkedHere = SmallVec<[Parked; 1]>;
@@ -55,8 +64,43 @@ pub(crate) struct Wait {
     pub(crate) on: RequestId,
     /// Position in `parked_here` of the request parked on, as long as that is held.
     pub(crate) position: usize,
-    /// Which of its own latches the request is waiting for.
-    pub(crate) latch: usize,
     /// Whether the slow-request gauge counts it.
     pub(crate) slow: bool,
+}
+
+impl Request {
+    /// A request that is not in line yet.
+    pub(crate) fn new(spans: &SpanSet) -> Box<Self> {
+        let mut request = spare::take();
+        request.latches.extend(spans.iter().map(Latch::from));
+        request
+    }
+
+    /// Its side of conflicts, made if there is none yet.
+    pub(crate) fn contended(&mut self) -> &mut Contended {
+        self.contended.get_or_insert_default()
+    }
+
+    /// The wait, if one has begun and not ended.
+    pub(crate) fn wait(&self) -> Option<&Wait> {
+        self.contended.as_ref()?.wait.as_ref()
+    }
+
+    /// Makes it as new, but for the memory that it has.
+    pub(crate) fn clear(&mut self) {
+        self.latches.clear();
+        self.settled = [0; 2];
+        if let Some(contended) = &mut self.contended {
+            contended.clear();
+        }
+    }
+}
+
+impl Contended {
+    fn clear(&mut self) {
+        self.parked_here.clear();
+        self.look = Look::default();
+        self.on = None;
+        self.wait = None;
+    }
 }

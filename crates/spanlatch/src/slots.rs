@@ -2,10 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use slab::Slab;
-
 use crate::latch::RequestId;
-use crate::queue::{Links, QUEUES};
 use crate::request::Request;
 
 /// How many slots are kept when nobody is in line.
@@ -16,73 +13,77 @@ const SLOTS_KEPT: usize = 1024;
 /// A request is in memory of its own, which the thread that made it has in its cache: what goes from
 /// core to core with the mutex is one small slot, not all that a request consists of.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Slab<Slot>);
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+}
 
 #[derive(Debug)]
 struct Slot {
     sequence: u64,
-    request: Box<Request>,
-    /// Neighbours in the queues that the request is in.
-    links: [Option<Links>; QUEUES],
+    /// `None` while the slot is vacant.
+    request: Option<Box<Request>>,
 }
 
 impl Slots {
-    /// Gives a request a slot. O(1), amortized.
-    pub(crate) fn insert(&mut self, sequence: u64, mut request: Box<Request>) -> RequestId {
-        let entry = self.0.vacant_entry();
-        let slot = u32::try_from(entry.key()).expect("fewer than 2^32 requests at once");
-        let id = RequestId { sequence, slot };
-        request.id = id;
-        entry.insert(Slot {
-            sequence,
-            request,
-            links: [None; QUEUES],
+    /// A slot for a request that will be put there next. O(1), amortized.
+    pub(crate) fn reserve(&mut self, sequence: u64) -> RequestId {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests at once");
+            self.slots.push(Slot {
+                sequence: 0,
+                request: None,
+            });
+            slot
         });
-        id
+        RequestId { sequence, slot }
     }
 
-    /// Takes a request out. O(1).
+    /// Puts a request into the slot that was reserved for it. O(1).
+    pub(crate) fn put(&mut self, request: Box<Request>) {
+        let RequestId { sequence, slot } = request.id;
+        self.slots[slot as usize] = Slot {
+            sequence,
+            request: Some(request),
+        };
+    }
+
+    /// Takes a request out. O(1), amortized.
     pub(crate) fn remove(&mut self, slot: u32) -> Box<Request> {
-        self.0.remove(slot as usize).request
+        let request = self.slots[slot as usize].request.take();
+        self.vacant.push(slot);
+        request.expect("only who is in line is taken out")
     }
 
     /// Takes out the slots themselves, to be freed elsewhere, if they are many and none is in use.
     pub(crate) fn take_unneeded(&mut self) -> Option<Slots> {
-        let unneeded = self.0.is_empty() && self.0.capacity() > SLOTS_KEPT;
+        let unneeded = self.vacant.len() == self.slots.len() && self.slots.len() > SLOTS_KEPT;
         unneeded.then(|| std::mem::take(self))
     }
 
     /// Whether this request is still in line.
     pub(crate) fn contains(&self, id: RequestId) -> bool {
-        self.0
-            .get(id.slot as usize)
-            .is_some_and(|slot| slot.sequence == id.sequence)
+        self.get(id).is_some()
     }
 
     /// The request, if it is still in line.
     pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
-        self.contains(id).then(|| &self[id.slot])
+        let slot = self.slots.get(id.slot as usize)?;
+        slot.request
+            .as_deref()
+            .filter(|_| slot.sequence == id.sequence)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.slots.len() - self.vacant.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request> {
-        self.0.iter().map(|(_, slot)| &*slot.request)
+        self.slots.iter().filter_map(|slot| slot.request.as_deref())
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        self.0.iter_mut().map(|(_, slot)| &mut *slot.request)
-    }
-
-    /// The neighbours of a request in a queue, if it is in it.
-    pub(crate) fn links(&self, slot: u32, queue: usize) -> Option<Links> {
-        self.0[slot as usize].links[queue]
-    }
-
-    pub(crate) fn links_mut(&mut self, slot: u32, queue: usize) -> &mut Option<Links> {
-        &mut self.0[slot as usize].links[queue]
+        (self.slots.iter_mut()).filter_map(|slot| slot.request.as_deref_mut())
     }
 }
 
@@ -90,12 +91,13 @@ impl Index<u32> for Slots {
     type Output = Request;
 
     fn index(&self, slot: u32) -> &Request {
-        &self.0[slot as usize].request
+        (self.slots[slot as usize].request.as_deref()).expect("only who is in line is looked up")
     }
 }
 
 impl IndexMut<u32> for Slots {
     fn index_mut(&mut self, slot: u32) -> &mut Request {
-        &mut self.0[slot as usize].request
+        (self.slots[slot as usize].request.as_deref_mut())
+            .expect("only who is in line is looked up")
     }
 }

@@ -49,6 +49,44 @@ impl Task {
     }
 }
 
+/// What a poll by nobody in particular gives.
+pub(crate) fn polled(pending: &mut Pending) -> Poll<Guard> {
+    let mut context = Context::from_waker(Waker::noop());
+    let poll = Pin::new(pending).poll(&mut context);
+    poll.map(|guard| guard.expect("not shut down"))
+}
+
+/// Panics when woken.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_else_asleep() {
+    for shut_down in [false, true] {
+        let manager = Manager::new();
+        let first = manager.acquire(&spans("W a")).unwrap();
+        let mut before = task(&manager, "R a");
+        let mut panics = manager.sequence(&spans("R a")).unwrap();
+        let mut after = task(&manager, "R a");
+        assert!(before.poll().is_pending());
+        let waker = Waker::from(Arc::new(Panics));
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut panics).poll(&mut context).is_pending());
+        assert!(after.poll().is_pending());
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match shut_down {
+            true => manager.shut_down(),
+            false => drop(first),
+        }));
+        assert!(outcome.is_err(), "the panic goes on");
+        assert_eq!((before.wakes.count(), after.wakes.count()), (1, 1));
+    }
+}
+
 fn task(manager: &Manager, text: &str) -> Task {
     Task::new(manager.sequence(&spans(text)).unwrap())
 }
