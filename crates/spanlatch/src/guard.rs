@@ -55,6 +55,6 @@ impl Drop for Place {
             let mut line = line.lock();
             line.release(self.id, self.shared.long_hold_threshold(), metrics)
         };
-        released.wake();
+        released.settle_up();
     }
 }

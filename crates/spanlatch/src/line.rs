@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::latch::{Latch, Listed, Owner, RequestId, SCOPES};
 use crate::look::{Found, LatchTree, Look, Phase};
 use crate::queue::Queue;
-use crate::request::{Parked, ParkedHere, Request, Wait};
+use crate::request::{Parked, Request, Wait};
 use crate::slots::Slots;
 use crate::spare;
 use crate::wake::wake_all;
@@ -169,8 +169,15 @@ struct Latched {
 }
 
 impl Latched {
-    /// Looks for earlier conflicts with one latch, from where `look` stopped, in at most `steps` steps.
+    /// Whether any latch overlaps this one that may conflict with it: mostly none does. O(log n).
     #[inline]
+    fn may_conflict(&self, latch: &Latch) -> bool {
+        self.writes.overlaps(&latch.interval)
+            || latch.access == Access::Write
+                && (self.unsettled_reads > 0 || self.reads.overlaps(&latch.interval))
+    }
+
+    /// Looks for earlier conflicts with one latch, from where `look` stopped, in at most `steps` steps.
     fn look(
         &mut self,
         requests: &mut Slots,
@@ -269,15 +276,17 @@ impl Line {
         let id = self.requests.reserve(self.next_sequence);
         self.next_sequence += 1;
         request.id = id;
-        let mut steps = self.steps;
-        let mut look = Look::default();
         let mut found = Found::Nothing;
         let mut reads = [false; 2];
-        for (index, latch) in request.latches.iter().enumerate() {
+        let Request {
+            latches, contended, ..
+        } = &mut *request;
+        for (index, latch) in latches.iter().enumerate() {
             let latched = &mut self.scopes[latch.scope as usize];
             // Looking first: the request would meet its own latch.
-            if found == Found::Nothing {
-                look.latch = index;
+            if found == Found::Nothing && latched.may_conflict(latch) {
+                let mut look = Look::at(index);
+                let mut steps = self.steps;
                 found = latched.look(
                     &mut self.requests,
                     latch,
@@ -285,6 +294,11 @@ impl Line {
                     &mut look,
                     &mut steps,
                 );
+                if found != Found::Nothing {
+                    let contended = contended.get_or_insert_default();
+                    contended.look = look;
+                    contended.on = found.conflict();
+                }
             }
             match latch.access {
                 Access::Read => {
@@ -294,19 +308,14 @@ impl Line {
                 Access::Write => insert(&mut latched.writes, latch, id, index),
             }
         }
-        if found == Found::Nothing {
-            request.held_since = self.last_tick;
-        } else {
-            request.held_since = None;
-            let contended = request.contended();
-            contended.look = look;
-            contended.on = found.conflict();
-        }
+        request.held_since = match found {
+            Found::Nothing => self.last_tick,
+            _ => None,
+        };
         self.requests.put(request);
-        for scope in SCOPES {
-            if reads[scope as usize] {
-                let queue = &mut self.scopes[scope as usize].unsettled;
-                queue.push(&mut self.requests, id.slot);
+        for (latched, reads) in self.scopes.iter_mut().zip(reads) {
+            if reads {
+                latched.unsettled.push(&mut self.requests, id.slot);
             }
         }
         (id, found)
@@ -457,8 +466,13 @@ impl Line {
     }
 
     /// Forgets that `slot` waits; returns the wait, and the waker that was registered for it.
+    #[inline]
     fn end_wait(&mut self, slot: u32, metrics: &LatchMetrics) -> Option<(Wait, Option<Waker>)> {
         let wait = self.requests[slot].contended.as_mut()?.wait.take()?;
+        Some((wait, self.forget_wait(slot, &wait, metrics)))
+    }
+
+    fn forget_wait(&mut self, slot: u32, wait: &Wait, metrics: &LatchMetrics) -> Option<Waker> {
         self.waiting -= 1;
         self.waits.remove(&mut self.requests, slot);
         if wait.slow {
@@ -473,7 +487,7 @@ impl Line {
                 moved.expect("whoever is parked waits").position = wait.position;
             }
         }
-        Some((wait, waker))
+        waker
     }
 
     /// Refuses new requests from now on; returns the wakers of all that wait. O(requests).
@@ -572,22 +586,29 @@ impl Line {
 }
 
 impl Released {
-    /// Wakes those who were parked on the request; then logs a long hold.
-    pub(crate) fn wake(mut self) {
-        let parked_here = match &mut self.request.contended {
-            Some(contended) => std::mem::take(&mut contended.parked_here),
-            None => ParkedHere::new(),
-        };
+    /// Logs a long hold, and wakes those who were parked on the request.
+    pub(crate) fn settle_up(mut self) {
+        let contended = self.request.contended.as_mut();
+        let parked_here = contended
+            .filter(|contended| !contended.parked_here.is_empty())
+            .map(|contended| std::mem::take(&mut contended.parked_here));
         if let Some(held) = self.long_hold {
-            tracing::warn!(
-                request = self.request.id.sequence,
-                ?held,
-                latches = %Listed::new(&self.request.latches),
-                "latches were held for long"
-            );
+            self.log(held);
         }
         spare::give(self.request);
-        wake_all(parked_here.into_iter().map(|parked| parked.waker));
+        if let Some(parked_here) = parked_here {
+            wake_all(parked_here.into_iter().map(|parked| parked.waker));
+        }
+    }
+
+    #[cold]
+    fn log(&self, held: Duration) {
+        tracing::warn!(
+            request = self.request.id.sequence,
+            ?held,
+            latches = %Listed::new(&self.request.latches),
+            "latches were held for long"
+        );
     }
 }
 

@@ -62,24 +62,17 @@ impl Phase {
 }
 
 impl Look {
-    /// Searches the tree of the present phase for a latch of a request sequenced before `sequence` that
-    /// conflicts with `latch`, taking at most `steps` entries. O(log n + steps).
-    #[inline]
-    pub(crate) fn search(
-        &mut self,
-        tree: &LatchTree,
-        latch: &Latch,
-        sequence: u64,
-        steps: &mut usize,
-    ) -> Found {
-        // Most looks end here, on one path through the tree and without an iterator.
-        if self.after.is_none() && !tree.overlaps(&latch.interval) {
-            return Found::Nothing;
+    /// A search that begins with the latch at `index`.
+    pub(crate) fn at(index: usize) -> Self {
+        Look {
+            latch: index,
+            ..Look::default()
         }
-        self.search_overlapping(tree, latch, sequence, steps)
     }
 
-    fn search_overlapping(
+    /// Searches the tree of the present phase for a latch of a request sequenced before `sequence` that
+    /// conflicts with `latch`, taking at most `steps` entries. O(log n + steps).
+    pub(crate) fn search(
         &mut self,
         tree: &LatchTree,
         latch: &Latch,

@@ -87,8 +87,16 @@ impl Pending {
         self.block(Some(deadline))
     }
 
-    /// Parks the thread on the future.
+    #[inline]
     fn block(mut self, deadline: Option<Instant>) -> Result<Guard, WaitError> {
+        match self.place.take_if(|_| self.ready && !self.parked) {
+            Some(place) => Ok(Guard::new(place)),
+            None => self.park(deadline),
+        }
+    }
+
+    /// Parks the thread on the future.
+    fn park(mut self, deadline: Option<Instant>) -> Result<Guard, WaitError> {
         if self.is_ready() {
             // Ready, or shut down: no waker will be stored.
             if let Poll::Ready(outcome) = self.poll_wait(Waker::noop()) {

@@ -63,10 +63,15 @@ impl Queue {
     }
 
     /// Takes `slot` out, if it is in the queue. O(1).
+    #[inline]
     pub(crate) fn remove(&mut self, requests: &mut Slots, slot: u32) {
-        let Some(Links { before, after }) = requests[slot].links[self.id].take() else {
-            return;
-        };
+        if let Some(links) = requests[slot].links[self.id].take() {
+            self.join(requests, links);
+        }
+    }
+
+    /// Makes the neighbours of a former member each other's.
+    fn join(&mut self, requests: &mut Slots, Links { before, after }: Links) {
         match before {
             NONE => self.first = after,
             before => self.links(requests, before).after = after,

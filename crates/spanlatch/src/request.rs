@@ -72,7 +72,10 @@ impl Request {
     /// A request that is not in line yet.
     pub(crate) fn new(spans: &SpanSet) -> Box<Self> {
         let mut request = spare::take();
-        request.latches.extend(spans.iter().map(Latch::from));
+        request.latches.reserve(spans.len());
+        for declaration in spans {
+            request.latches.push(Latch::from(declaration));
+        }
         request
     }
 
