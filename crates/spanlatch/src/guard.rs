@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::latch::RequestId;
 use crate::manager::Shared;
+use crate::wake::wake_all;
 
 /// All spans of a request, held.
 ///
@@ -17,14 +17,24 @@ pub struct Guard {
 }
 
 impl Guard {
+    #[inline]
     pub(crate) fn new(place: Place) -> Self {
         Guard { place }
     }
 
     /// The request's number in sequence order: of two requests of one manager, the one sequenced
-    /// first has the smaller.
+    /// first has the smaller. Takes the manager's mutex.
     pub fn sequence_number(&self) -> u64 {
-        self.place.id.sequence
+        self.place.sequence_number()
+    }
+
+    /// Says that the holder is stuck. Requests that choose [`OnPoison::Fail`](crate::OnPoison::Fail) and
+    /// would have to wait for these latches, or wait for them already, fail; the others go on waiting and
+    /// are poisoned in turn. The mark ends with the release. Marking a guard twice does nothing.
+    ///
+    /// Takes the manager's mutex; O(requests parked on this one), once.
+    pub fn poison(&self) {
+        self.place.poison();
     }
 }
 
@@ -39,12 +49,22 @@ impl fmt::Debug for Guard {
 /// A place in line, given up when dropped: the one way out for pendings and guards alike.
 pub(crate) struct Place {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: RequestId,
+    pub(crate) slot: u32,
 }
 
 impl Place {
-    pub(crate) fn new(shared: Arc<Shared>, id: RequestId) -> Self {
-        Place { shared, id }
+    #[inline]
+    pub(crate) fn new(shared: Arc<Shared>, slot: u32) -> Self {
+        Place { shared, slot }
+    }
+
+    pub(crate) fn sequence_number(&self) -> u64 {
+        self.shared.line.lock().sequence_of(self.slot)
+    }
+
+    pub(crate) fn poison(&self) {
+        let wakers = self.shared.line.lock().poison(self.slot);
+        wake_all(wakers.into_iter());
     }
 }
 
@@ -53,7 +73,7 @@ impl Drop for Place {
         let Shared { line, metrics, .. } = &*self.shared;
         let released = {
             let mut line = line.lock();
-            line.release(self.id, self.shared.long_hold_threshold(), metrics)
+            line.release(self.slot, self.shared.long_hold_threshold(), metrics)
         };
         released.settle_up();
     }

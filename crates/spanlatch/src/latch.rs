@@ -128,6 +128,11 @@ impl Owner {
         }
     }
 
+    /// Which of the request's latches this is.
+    pub(crate) fn index(&self) -> usize {
+        self.index as usize
+    }
+
     pub(crate) fn request(&self) -> RequestId {
         RequestId {
             sequence: self.sequence,

@@ -32,9 +32,10 @@ pub(crate) enum Phase {
 }
 
 /// What a bounded look found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// No earlier conflict is left: the latches are held.
+    #[default]
     Nothing,
     /// An earlier conflict, still held.
     Conflict(RequestId),
@@ -68,6 +69,11 @@ impl Look {
             latch: index,
             ..Look::default()
         }
+    }
+
+    /// The latch at which the search stopped.
+    pub(crate) fn last(&self) -> Option<&Owner> {
+        self.after.as_ref().map(|(_, owner)| owner)
     }
 
     /// Searches the tree of the present phase for a latch of a request sequenced before `sequence` that

@@ -8,13 +8,14 @@ use spanlatch_metrics::LatchMetrics;
 use spanset::SpanSet;
 
 use crate::counts::Counts;
-use crate::error::{ShuttingDown, WaitError};
-use crate::guard::{Guard, Place};
+use crate::error::{OptimisticError, ShuttingDown, TryAcquireError, WaitError};
+use crate::guard::Guard;
+use crate::inspection::Inspection;
 use crate::line::{Line, STEPS};
-use crate::look::Found;
 use crate::monitor::Monitor;
-use crate::pending::Pending;
-use crate::request::Request;
+use crate::optimistic::Optimistic;
+use crate::pending::{Pending, WaitFor};
+use crate::request_builder::RequestBuilder;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::wake::wake_all;
 
@@ -78,6 +79,12 @@ impl Manager {
         }
     }
 
+    /// A request for `spans`, to which more can be said before it is made.
+    #[inline]
+    pub fn request(&self, spans: &SpanSet) -> RequestBuilder<'_> {
+        RequestBuilder::new(self, spans)
+    }
+
     /// Takes a place in line for all of `spans` at once, behind every request that was sequenced
     /// before and ahead of every later one. Never blocks, whoever holds what.
     ///
@@ -90,16 +97,7 @@ impl Manager {
     ///
     /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
     pub fn sequence(&self, spans: &SpanSet) -> Result<Pending, ShuttingDown> {
-        let request = Request::new(spans);
-        let (id, found) = {
-            let mut line = self.shared.line.lock();
-            if line.is_shut_down() {
-                return Err(ShuttingDown);
-            }
-            line.sequence(request)
-        };
-        let place = Place::new(Arc::clone(&self.shared), id);
-        Ok(Pending::new(place, found == Found::Nothing))
+        self.request(spans).sequence()
     }
 
     /// [`sequence`](Self::sequence) and [`wait`](Pending::wait): blocks the thread until the latches
@@ -109,7 +107,7 @@ impl Manager {
     ///
     /// [`WaitError::ShuttingDown`].
     pub fn acquire(&self, spans: &SpanSet) -> Result<Guard, WaitError> {
-        self.sequence(spans)?.wait()
+        self.request(spans).acquire()
     }
 
     /// As [`acquire`](Self::acquire), until `deadline`. If that has passed already, nothing is
@@ -119,15 +117,53 @@ impl Manager {
     ///
     /// [`WaitError::DeadlinePassed`] or [`WaitError::ShuttingDown`]; no latch remains.
     pub fn acquire_until(&self, spans: &SpanSet, deadline: Instant) -> Result<Guard, WaitError> {
-        if Instant::now() >= deadline {
-            return Err(WaitError::DeadlinePassed);
-        }
-        self.sequence(spans)?.wait_until(deadline)
+        self.request(spans).acquire_until(deadline)
+    }
+
+    /// Acquires `spans` if no conflicting latch is in line, held or waiting. Never blocks, and unless it
+    /// succeeds, nobody has had to wait for it. (Only if the search takes more steps than one stay under
+    /// the mutex allows does it take a place in line meanwhile.)
+    ///
+    /// # Errors
+    ///
+    /// [`TryAcquireError`]; no latch remains.
+    pub fn try_acquire(&self, spans: &SpanSet) -> Result<Guard, TryAcquireError> {
+        self.request(spans).try_acquire()
+    }
+
+    /// Waits for the conflicting latches that are in line now, without a latch of its own: later requests
+    /// do not wait for this one, and it does not wait for them.
+    ///
+    /// # Errors
+    ///
+    /// [`ShuttingDown`] after [`shut_down`](Self::shut_down).
+    pub fn wait_for(&self, spans: &SpanSet) -> Result<WaitFor, ShuttingDown> {
+        self.request(spans).wait_for()
+    }
+
+    /// Takes a place in line for reads that will evaluate without waiting, and ask afterwards whether what
+    /// they actually read was free. O(k log n) under the mutex, and an O(1) snapshot of the writes
+    /// in line if one of them conflicts.
+    ///
+    /// # Errors
+    ///
+    /// [`OptimisticError`] if a write is declared, or after [`shut_down`](Self::shut_down).
+    pub fn sequence_optimistic(&self, spans: &SpanSet) -> Result<Optimistic, OptimisticError> {
+        self.request(spans).sequence_optimistic()
     }
 
     /// How many latches and requests are in line now. O(1).
     pub fn counts(&self) -> Counts {
         self.shared.line.lock().counts()
+    }
+
+    /// A picture of all latches at one moment, held and waiting, and of who waits for whom.
+    ///
+    /// The mutex is held for an O(1) snapshot, and before and after that for portions of bounded size;
+    /// who waits for whom is worked out of the snapshot. That takes O(latches), and for each request that waits
+    /// O(latches that overlap its own).
+    pub fn inspect(&self) -> Inspection {
+        crate::inspection::inspect(&self.shared)
     }
 
     /// Refuses new requests, and makes every wait end with [`WaitError::ShuttingDown`]. Guards go on

@@ -86,10 +86,12 @@ fn warn(wait: &SlowWait) {
     let head = wait.head.as_ref();
     tracing::warn!(
         request = wait.request,
+        label = wait.label.as_ref().map(tracing::field::display),
         waited = ?wait.waited,
         wants = %wait.wants,
         parked_on = wait.on,
         head = head.map(|head| head.request),
+        head_label = head.and_then(|head| head.label.as_ref()).map(tracing::field::display),
         head_held = head.and_then(|head| head.held).map(tracing::field::debug),
         head_latches = head.map(|head| tracing::field::display(&head.latches)),
         "a request has been waiting for latches for long"

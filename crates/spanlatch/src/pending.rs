@@ -9,8 +9,10 @@ use std::time::Instant;
 
 use crate::error::WaitError;
 use crate::guard::{Guard, Place};
+use crate::line::Waiting;
 use crate::look::Found;
 use crate::sync::{self, MutexGuard, Thread};
+use crate::wake::wake_all;
 
 /// A request that has been sequenced and may have to wait.
 ///
@@ -31,6 +33,7 @@ pub struct Pending {
 }
 
 impl Pending {
+    #[inline]
     pub(crate) fn new(place: Place, ready: bool) -> Self {
         Pending {
             place: Some(place),
@@ -42,15 +45,21 @@ impl Pending {
     /// The request's number in sequence order: of two requests of one manager, the one sequenced
     /// first has the smaller.
     ///
-    /// `None` after the future has completed.
+    /// `None` after the future has completed. Takes the manager's mutex.
     pub fn sequence_number(&self) -> Option<u64> {
-        self.place.as_ref().map(|place| place.id.sequence)
+        self.place.as_ref().map(Place::sequence_number)
+    }
+
+    /// The place in line, whether or not it is held.
+    pub(crate) fn into_place(mut self) -> Place {
+        self.place.take().expect("not completed")
     }
 
     /// Whether every earlier conflicting latch has been released, so that [`wait`](Self::wait) would
-    /// return at once. Never blocks. True after a shutdown, when waiting fails at once.
+    /// return at once. Never blocks. True after a shutdown: a request that holds its latches by then still
+    /// gets its guard, and for the others waiting fails at once.
     pub fn is_ready(&mut self) -> bool {
-        let Some(Place { shared, id }) = &self.place else {
+        let Some(Place { shared, slot }) = &self.place else {
             return true;
         };
         while !self.ready {
@@ -58,7 +67,7 @@ impl Pending {
             if line.is_shut_down() {
                 return true;
             }
-            match line.look(*id) {
+            match line.look(*slot) {
                 Found::Nothing => self.ready = true,
                 Found::Conflict(_) => return false,
                 // Others get a turn.
@@ -72,7 +81,11 @@ impl Pending {
     ///
     /// # Errors
     ///
-    /// [`WaitError::ShuttingDown`]; the latches are gone.
+    /// [`WaitError::ShuttingDown`] or [`WaitError::Poisoned`]; the latches are gone.
+    ///
+    /// # Panics
+    ///
+    /// After the future has completed.
     pub fn wait(self) -> Result<Guard, WaitError> {
         self.block(None)
     }
@@ -82,7 +95,12 @@ impl Pending {
     ///
     /// # Errors
     ///
-    /// [`WaitError::DeadlinePassed`] or [`WaitError::ShuttingDown`]; the latches are gone.
+    /// [`WaitError::DeadlinePassed`], [`WaitError::ShuttingDown`] or [`WaitError::Poisoned`]; the latches are
+    /// gone.
+    ///
+    /// # Panics
+    ///
+    /// After the future has completed.
     pub fn wait_until(self, deadline: Instant) -> Result<Guard, WaitError> {
         self.block(Some(deadline))
     }
@@ -134,36 +152,30 @@ impl Pending {
             return Poll::Ready(Ok(()));
         }
         // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
-        let Place { shared, id } = place;
+        let Place { shared, slot } = place;
         let now = shared.now();
         let mut waker = Some(waker.clone());
         let mut line = shared.line.lock();
         loop {
-            if line.is_shut_down() {
-                return Poll::Ready(Err(WaitError::ShuttingDown));
-            }
-            let found = if self.ready {
-                Found::Nothing
-            } else {
-                line.look(*id)
-            };
-            match found {
-                Found::Nothing => {
-                    let waited_since = line.acquired(*id, now, &shared.metrics);
+            let waiting = line.wait(*slot, now, &mut waker, &shared.metrics);
+            match waiting {
+                // Others get a turn.
+                Waiting::OutOfSteps => MutexGuard::bump(&mut line),
+                Waiting::Failed(error) => return Poll::Ready(Err(error)),
+                Waiting::Ended(since) => {
                     drop(line);
-                    if let Some(since) = waited_since {
+                    if let Some(since) = since {
                         let waited = now.saturating_duration_since(since);
                         shared.metrics.wait.observe(waited);
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Found::Conflict(on) => {
-                    line.park(*id, on, now, &mut waker);
+                Waiting::Parked(poisoned) => {
+                    drop(line);
                     self.parked = true;
+                    wake_all(poisoned.into_iter());
                     return Poll::Pending;
                 }
-                // Others get a turn.
-                Found::OutOfSteps => MutexGuard::bump(&mut line),
             }
         }
     }
@@ -185,6 +197,52 @@ impl fmt::Debug for Pending {
         f.debug_tuple("Pending")
             .field(&self.sequence_number())
             .finish()
+    }
+}
+
+/// A request that waits for earlier conflicting requests without having latches of its own: nobody waits
+/// for it. What [`Manager::wait_for`](crate::Manager::wait_for) returns.
+///
+/// A future, or [`wait`](Self::wait) on a thread. Dropping it ends the wait.
+#[must_use = "waiting happens when it is awaited"]
+#[derive(Debug)]
+pub struct WaitFor(pub(crate) Pending);
+
+impl WaitFor {
+    /// As [`Pending::is_ready`].
+    pub fn is_ready(&mut self) -> bool {
+        self.0.is_ready()
+    }
+
+    /// Blocks the thread until every conflicting latch that was in line when this was made has been
+    /// released.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pending::wait`].
+    pub fn wait(self) -> Result<(), WaitError> {
+        self.0.wait().map(drop)
+    }
+
+    /// As [`wait`](Self::wait), until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pending::wait_until`].
+    pub fn wait_until(self, deadline: Instant) -> Result<(), WaitError> {
+        self.0.wait_until(deadline).map(drop)
+    }
+}
+
+impl Future for WaitFor {
+    type Output = Result<(), WaitError>;
+
+    /// # Panics
+    ///
+    /// When polled after it has completed.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let guard = self.0.poll_wait(context.waker());
+        guard.map(|guard| guard.map(drop))
     }
 }
 

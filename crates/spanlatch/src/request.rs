@@ -1,13 +1,16 @@
 //! A request in line: its latches, who is parked on it, and whom it is parked on.
 
+use std::fmt;
 use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 use spanset::SpanSet;
 
+use crate::label::Label;
 use crate::latch::{Latch, RequestId};
-use crate::look::Look;
+use crate::look::{Found, Look};
+use crate::poison::OnPoison;
 use crate::queue::{Links, QUEUES};
 use crate::spare;
 
@@ -15,9 +18,13 @@ use crate::spare;
 ///
 /// One block of memory, which the thread that releases it keeps for its next request (see
 /// [`spare`]).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
+    pub(crate) kind: Kind,
+    pub(crate) on_poison: OnPoison,
+    /// Whether its holder, or somebody whom it waits for, has said to be stuck.
+    pub(crate) poisoned: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
     /// By scope: the reads among the latches before this index are in the read tree.
@@ -26,8 +33,19 @@ pub(crate) struct Request {
     pub(crate) links: [Option<Links>; QUEUES],
     /// The last tick before this request was sequenced; if it had to wait, when that ended.
     pub(crate) held_since: Option<Instant>,
+    pub(crate) label: Option<Label>,
     /// Made when the request first meets a conflict, on either side.
     pub(crate) contended: Option<Box<Contended>>,
+}
+
+/// Whether others can conflict with a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has latches.
+    #[default]
+    Latches,
+    /// It waits for others and is in nobody's way.
+    WaitsOnly,
 }
 
 /// A request's latches; more than one are kept in a list that is recycled with the block.
@@ -40,8 +58,8 @@ pub(crate) struct Contended {
     pub(crate) parked_here: ParkedHere,
     /// How far the search for earlier conflicts has come.
     pub(crate) look: Look,
-    /// What it found last; it may be released by now. `None` if it has not ended, or found nothing.
-    pub(crate) on: Option<RequestId>,
+    /// What it found last; a conflict may be released by now.
+    pub(crate) found: Found,
     /// The wait for the first earlier conflict to the last, if one has begun and not ended.
     pub(crate) wait: Option<Wait>,
 }
@@ -62,8 +80,9 @@ pub(crate) struct Wait {
     pub(crate) since: Instant,
     /// The request parked on; it may be released by now.
     pub(crate) on: RequestId,
-    /// Position in `parked_here` of the request parked on, as long as that is held.
-    pub(crate) position: usize,
+    /// Position in `parked_here` of the request parked on, as long as that is held; `None` if that was
+    /// told to wake all who are parked there.
+    pub(crate) position: Option<usize>,
     /// Whether the slow-request gauge counts it.
     pub(crate) slow: bool,
 }
@@ -89,10 +108,19 @@ impl Request {
         self.contended.as_ref()?.wait.as_ref()
     }
 
+    /// The earlier request that it has last been found to conflict with, which may be released by now.
+    pub(crate) fn waits_for(&self) -> Option<RequestId> {
+        self.contended.as_ref()?.found.conflict()
+    }
+
     /// Makes it as new, but for the memory that it has.
     pub(crate) fn clear(&mut self) {
+        self.kind = Kind::default();
+        self.on_poison = OnPoison::default();
+        self.poisoned = false;
         self.latches.clear();
         self.settled = [0; 2];
+        self.label = None;
         if let Some(contended) = &mut self.contended {
             contended.clear();
         }
@@ -103,7 +131,17 @@ impl Contended {
     fn clear(&mut self) {
         self.parked_here.clear();
         self.look = Look::default();
-        self.on = None;
+        self.found = Found::default();
         self.wait = None;
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("id", &self.id)
+            .field("latches", &self.latches)
+            .field("contended", &self.contended)
+            .finish_non_exhaustive()
     }
 }

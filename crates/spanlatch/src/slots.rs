@@ -81,10 +81,6 @@ impl Slots {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request> {
         self.slots.iter().filter_map(|slot| slot.request.as_deref())
     }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        (self.slots.iter_mut()).filter_map(|slot| slot.request.as_deref_mut())
-    }
 }
 
 impl Index<u32> for Slots {

@@ -14,9 +14,12 @@ const KEPT: usize = 32;
 /// A block with room for more latches than this is not kept.
 const LATCHES_KEPT: usize = 256;
 
+/// Boxes, since blocks go to the line and back without being copied.
+type Spare = Vec<Box<Request>>;
+
 thread_local! {
     /// Blocks are all alike, whichever manager they served.
-    static SPARE: RefCell<Vec<Box<Request>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
 
 /// A block as new, from those that this thread kept, if there are any.

@@ -278,6 +278,7 @@ fn a_head_that_does_not_hold_is_not_said_to_hold() {
     let holder = bench.manager.acquire(&spans("W a")).unwrap();
     let unpolled = bench.manager.sequence(&spans("W [a,c)")).unwrap();
     let task = bench.waiting("R b");
+    drop(holder);
     bench.pass(6);
     let lines = bench.log.lines();
     assert!(
@@ -285,6 +286,31 @@ fn a_head_that_does_not_hold_is_not_said_to_hold() {
         "{}",
         lines[0]
     );
+    drop((task, unpolled));
+}
+
+#[test]
+fn a_blocking_chain_is_followed_through_those_that_were_never_polled() {
+    let bench = Bench::new();
+    bench.pass(1);
+    let holder = (bench.manager.request(&spans("W a")).label("backup"))
+        .acquire()
+        .unwrap();
+    let unpolled = bench.manager.sequence(&spans("W [a,c)")).unwrap();
+    let pending = bench.manager.request(&spans("R b")).label("query");
+    let mut task = Task::new(pending.sequence().unwrap());
+    assert!(task.poll().is_pending());
+    bench.pass(6);
+    let lines = bench.log.lines();
+    for part in [
+        "label=query",
+        "parked_on=1",
+        "head=0",
+        "head_label=backup",
+        "head_held=6s",
+    ] {
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
+    }
     drop((task, unpolled, holder));
 }
 

@@ -1,0 +1,320 @@
+//! Requests that wait: parking, poison, and what is slow.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use spanlatch_metrics::LatchMetrics;
+use spanset::Declaration;
+
+use super::Line;
+use crate::error::WaitError;
+use crate::label::Label;
+use crate::latch::{Listed, RequestId, SCOPES};
+use crate::look::Found;
+use crate::poison::OnPoison;
+use crate::queue::Queue;
+use crate::request::{Parked, Wait};
+use crate::slots::Slots;
+
+/// How many slow waits are described in the log in one second; the others are only counted.
+const DESCRIBED: usize = 10;
+
+/// The waits in progress.
+#[derive(Debug)]
+pub(super) struct Waits {
+    len: usize,
+    /// Those that are not known to be slow, oldest first.
+    queue: Queue,
+    /// How many slow waits were described since then, which is less than a second ago.
+    described: usize,
+    described_since: Option<Instant>,
+}
+
+impl Waits {
+    pub(super) fn new() -> Self {
+        Waits {
+            len: 0,
+            queue: Queue::new(SCOPES.len()),
+            described: 0,
+            described_since: None,
+        }
+    }
+
+    /// How many requests wait.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The requests that wait and are not known to be slow, oldest first.
+    pub(super) fn iter<'a>(&'a self, requests: &'a Slots) -> impl Iterator<Item = u32> + 'a {
+        self.queue.iter(requests)
+    }
+}
+
+/// How a poll of a request ended.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// It holds its latches; since when it had been waiting, if it had.
+    Ended(Option<Instant>),
+    /// It is parked. Those whom its poison concerns are to be woken.
+    Parked(Vec<Waker>),
+    /// It fails.
+    Failed(WaitError),
+    /// Nothing is decided yet: poll again, after others have had their turn.
+    OutOfSteps,
+}
+
+/// A wait that is slow, with what a person needs to find out why.
+#[derive(Debug)]
+pub(crate) struct SlowWait {
+    pub(crate) request: u64,
+    pub(crate) label: Option<Label>,
+    pub(crate) waited: Duration,
+    pub(crate) wants: Declaration,
+    /// Whom it is parked on.
+    pub(crate) on: u64,
+    /// `None` if the request that it is parked on has just been released.
+    pub(crate) head: Option<Head>,
+}
+
+/// Where a blocking chain begins.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) request: u64,
+    pub(crate) label: Option<Label>,
+    /// `None` if it does not hold its latches: it is about to look again, or has not been polled yet.
+    pub(crate) held: Option<Duration>,
+    pub(crate) latches: Listed,
+}
+
+impl Line {
+    /// Goes on with a wait: looks for an earlier conflict and parks on it, or ends the wait.
+    ///
+    /// Takes the waker out of `waker` if it parks, and leaves one there that it replaced: what is in it
+    /// afterwards is to be dropped after unlocking. Bounded by the steps of a look, but for poison, which
+    /// takes O(those parked here), once.
+    pub(crate) fn wait(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        waker: &mut Option<Waker>,
+        metrics: &LatchMetrics,
+    ) -> Waiting {
+        if self.shut_down {
+            return Waiting::Failed(WaitError::ShuttingDown);
+        }
+        match self.look(slot) {
+            Found::Nothing => {
+                let waited = self.end_wait(slot, metrics);
+                if waited.is_some() {
+                    self.requests[slot].held_since = Some(now);
+                }
+                Waiting::Ended(waited.map(|(wait, _)| wait.since))
+            }
+            Found::OutOfSteps => Waiting::OutOfSteps,
+            Found::Conflict(on) => {
+                let mut poisoned = Vec::new();
+                if self.requests[on.slot].poisoned {
+                    match self.requests[slot].on_poison {
+                        OnPoison::Fail => return Waiting::Failed(self.poisoned_error(slot)),
+                        OnPoison::Wait => poisoned = self.poison(slot),
+                    }
+                }
+                self.park(slot, on, now, waker);
+                Waiting::Parked(poisoned)
+            }
+        }
+    }
+
+    /// The poisoned latch that the look of a request found last.
+    fn poisoned_error(&self, slot: u32) -> WaitError {
+        let contended = self.requests[slot].contended.as_ref();
+        let owner = contended.and_then(|contended| contended.look.last());
+        let latch = owner.and_then(|owner| {
+            let request = self.requests.get(owner.request())?;
+            request.latches.get(owner.index())
+        });
+        let latch = latch.expect("a conflict that was found is in line");
+        WaitError::Poisoned(Box::new(latch.declaration()))
+    }
+
+    /// Marks a request as stuck, unless it is marked; returns the wakers of those parked on it, who are to
+    /// look at that.
+    pub(crate) fn poison(&mut self, slot: u32) -> Vec<Waker> {
+        let poisoned = std::mem::replace(&mut self.requests[slot].poisoned, true);
+        if poisoned {
+            return Vec::new();
+        }
+        self.unpark_all(slot)
+    }
+
+    /// Parks a request on one that is held, until that is released. O(1).
+    fn park(&mut self, slot: u32, on: RequestId, now: Instant, waker: &mut Option<Waker>) {
+        let wait = self.requests[slot].contended().wait;
+        let parked_here = &mut self.requests[on.slot].contended().parked_here;
+        if let Some(wait) = wait
+            && wait.on == on
+            && let Some(position) = wait.position
+        {
+            if let Some(waker) = waker {
+                std::mem::swap(waker, &mut parked_here[position].waker);
+            }
+            return;
+        }
+        let position = Some(parked_here.len());
+        parked_here.extend(waker.take().map(|waker| Parked { slot, waker }));
+        let wait = &mut self.requests[slot].contended().wait;
+        if let Some(wait) = wait {
+            (wait.on, wait.position) = (on, position);
+            return;
+        }
+        *wait = Some(Wait {
+            since: now,
+            on,
+            position,
+            slow: false,
+        });
+        self.waits.len += 1;
+        self.waits.queue.push(&mut self.requests, slot);
+    }
+
+    /// Takes out the wakers of all who are parked on a request; they go on waiting. O(their number).
+    pub(super) fn unpark_all(&mut self, slot: u32) -> Vec<Waker> {
+        let Some(contended) = &mut self.requests[slot].contended else {
+            return Vec::new();
+        };
+        let parked_here = std::mem::take(&mut contended.parked_here);
+        let mut wakers = Vec::with_capacity(parked_here.len());
+        for parked in parked_here {
+            if let Some(wait) = &mut self.requests[parked.slot].contended().wait {
+                wait.position = None;
+            }
+            wakers.push(parked.waker);
+        }
+        wakers
+    }
+
+    /// Forgets that a request waits; returns the wait, and the waker that was registered for it.
+    #[inline]
+    pub(super) fn end_wait(
+        &mut self,
+        slot: u32,
+        metrics: &LatchMetrics,
+    ) -> Option<(Wait, Option<Waker>)> {
+        let wait = self.requests[slot].contended.as_mut()?.wait.take()?;
+        Some((wait, self.forget_wait(slot, &wait, metrics)))
+    }
+
+    fn forget_wait(&mut self, slot: u32, wait: &Wait, metrics: &LatchMetrics) -> Option<Waker> {
+        self.waits.len -= 1;
+        self.waits.queue.remove(&mut self.requests, slot);
+        if wait.slow {
+            metrics.slow.dec();
+        }
+        let position = wait.position.filter(|_| self.requests.contains(wait.on))?;
+        let parked_here = &mut self.requests[wait.on.slot].contended().parked_here;
+        let waker = parked_here.swap_remove(position).waker;
+        if let Some(moved) = parked_here.get(position).map(|parked| parked.slot) {
+            let moved = self.requests[moved].contended().wait.as_mut();
+            moved.expect("whoever is parked waits").position = Some(position);
+        }
+        Some(waker)
+    }
+
+    /// Notes the time, and counts waits that have become slow, a bounded number of them; returns the
+    /// requests that were counted.
+    pub(crate) fn tick(
+        &mut self,
+        now: Instant,
+        threshold: Duration,
+        metrics: &LatchMetrics,
+    ) -> Vec<RequestId> {
+        self.last_tick = self.last_tick.max(Some(now));
+        let mut newly_slow = Vec::new();
+        while newly_slow.len() < self.steps
+            && let Some(slot) = self.waits.queue.first()
+        {
+            let request = &mut self.requests[slot];
+            let id = request.id;
+            let wait = (request.contended().wait.as_mut()).expect("who is in the queue waits");
+            if now.saturating_duration_since(wait.since) <= threshold {
+                break;
+            }
+            wait.slow = true;
+            newly_slow.push(id);
+            metrics.slow.inc();
+            self.waits.queue.remove(&mut self.requests, slot);
+        }
+        newly_slow
+    }
+
+    /// How many of `wanted` slow waits may be described now: [`DESCRIBED`] in a second.
+    pub(crate) fn describable(&mut self, wanted: usize, now: Instant) -> usize {
+        let second = Duration::from_secs(1);
+        let waits = &mut self.waits;
+        if (waits.described_since)
+            .is_none_or(|since| now.saturating_duration_since(since) >= second)
+        {
+            waits.described_since = Some(now);
+            waits.described = 0;
+        }
+        let allowed = wanted.min(DESCRIBED - waits.described);
+        waits.described += allowed;
+        allowed
+    }
+
+    /// Describes a wait, if it goes on, with the head of its blocking chain. The chain is followed for
+    /// a bounded number of links.
+    pub(crate) fn describe(&self, id: RequestId, now: Instant) -> Option<SlowWait> {
+        let request = self.requests.get(id)?;
+        let contended = request.contended.as_ref()?;
+        let wait = contended.wait?;
+        let elapsed = |since: Instant| now.saturating_duration_since(since);
+        let mut head = self.requests.get(wait.on);
+        for _ in 0..self.steps {
+            match head.and_then(|head| self.requests.get(head.waits_for()?)) {
+                Some(on) => head = Some(on),
+                None => break,
+            }
+        }
+        Some(SlowWait {
+            request: id.sequence,
+            label: request.label.clone(),
+            waited: elapsed(wait.since),
+            wants: request.latches[contended.look.latch].declaration(),
+            on: wait.on.sequence,
+            head: head.map(|head| Head {
+                request: head.id.sequence,
+                label: head.label.clone(),
+                held: head.held_since.map(elapsed),
+                latches: Listed::new(&head.latches),
+            }),
+        })
+    }
+
+    /// The part of [`verify`](Line::verify) that concerns waits.
+    pub(super) fn verify_waits(&self) {
+        let queued = Vec::from_iter(self.waits.iter(&self.requests));
+        let mut waiting = 0;
+        for request in self.requests.iter() {
+            let slot = request.id.slot;
+            let parked_here = request.contended.iter().flat_map(|c| &c.parked_here);
+            for (position, parked) in parked_here.enumerate() {
+                let wait = self.requests[parked.slot].wait().expect("parked");
+                let expected = (request.id, Some(position));
+                assert_eq!((wait.on, wait.position), expected, "parked");
+            }
+            let Some(wait) = request.wait() else { continue };
+            if let Some(position) = wait.position
+                && let Some(on) = self.requests.get(wait.on)
+            {
+                let parked_here = &on.contended.as_ref().expect("parked").parked_here;
+                assert_eq!(parked_here[position].slot, slot, "parked");
+            }
+            assert!(wait.on.sequence < request.id.sequence, "earlier");
+            assert!(wait.slow != queued.contains(&slot), "waits");
+            waiting += 1;
+        }
+        assert_eq!(self.waits.len, waiting, "waits");
+    }
+}

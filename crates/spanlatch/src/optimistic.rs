@@ -1,0 +1,102 @@
+//! Reads that evaluate first and ask afterwards.
+
+use std::fmt;
+
+use spanset::{Access, SpanSet, conflicts};
+
+use crate::guard::Place;
+use crate::latch::Latch;
+use crate::look::LatchTree;
+use crate::pending::Pending;
+
+/// A request for reads that is in line and has not waited: what
+/// [`Manager::sequence_optimistic`](crate::Manager::sequence_optimistic) returns.
+///
+/// Pin a snapshot of the data, evaluate on it, then ask with
+/// [`check_no_conflicts`](Self::check_no_conflicts) whether that was right. Before that answer, what was
+/// evaluated is worth nothing: there is no way from here to a guard that leaves the question out.
+///
+/// ```
+/// use spanlatch::Manager;
+/// use spanset::{Span, SpanSet};
+///
+/// let manager = Manager::new();
+/// let mut write = SpanSet::new();
+/// write.write(Span::point("pear"));
+/// let writing = manager.acquire(&write)?;
+///
+/// let mut scan = SpanSet::new();
+/// scan.read(Span::range("apple", "zucchini")?); // with a limit
+/// let scanning = manager.sequence_optimistic(&scan)?;
+/// let mut touched = SpanSet::new();
+/// touched.read(Span::range("apple", "fig")?); // the limit was reached here
+/// let valid = scanning.check_no_conflicts(&touched);
+/// assert!(valid.is_ok(), "nobody writes between apple and fig");
+/// # drop(writing);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping it gives up its place in line"]
+#[derive(Debug)]
+pub struct Optimistic {
+    pending: Pending,
+    /// The writes in line when the request was sequenced, by scope; `None` if none of them conflicts.
+    writes: Option<[LatchTree; 2]>,
+}
+
+impl Optimistic {
+    pub(crate) fn new(pending: Pending, writes: Option<[LatchTree; 2]>) -> Self {
+        Optimistic { pending, writes }
+    }
+
+    /// Whether nothing that was in line when this request was sequenced conflicts with `read`, the spans
+    /// actually read, which lie within those declared. A latch that has been released since counts: its
+    /// effects may or may not be in the snapshot that was read.
+    ///
+    /// O(log n + latches that overlap) for each span, outside the mutex.
+    ///
+    /// # Errors
+    ///
+    /// The request as one that has still to wait, after which it must evaluate again.
+    pub fn check_no_conflicts(self, read: &SpanSet) -> Result<Validated, Pending> {
+        let Optimistic { pending, writes } = self;
+        let conflict = writes.is_some_and(|writes| {
+            read.iter().any(|declaration| {
+                let latch = Latch::from(declaration);
+                let mut writes = writes[latch.scope as usize].overlapping(&latch.interval);
+                writes.any(|(_, write)| {
+                    conflicts(
+                        (latch.access, latch.timestamp),
+                        (Access::Write, write.timestamp),
+                    )
+                })
+            })
+        });
+        if conflict {
+            return Err(pending);
+        }
+        let place = pending.into_place();
+        Ok(Validated { place })
+    }
+
+    /// Gives up being optimistic: a request that waits as any other.
+    pub fn into_pending(self) -> Pending {
+        self.pending
+    }
+}
+
+/// A request for reads that has evaluated and was right to: the spans that it read were free of earlier
+/// conflicting latches all the time. It keeps its place, so that later writes wait, until it is dropped.
+///
+/// It is not a [`Guard`](crate::Guard): spans that were declared and not read may be held by others.
+#[must_use = "dropping it releases its latches at once"]
+pub struct Validated {
+    place: Place,
+}
+
+impl fmt::Debug for Validated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Validated")
+            .field(&self.place.sequence_number())
+            .finish()
+    }
+}

@@ -1,0 +1,177 @@
+//! A request that is about to be made, with what is special about it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use spanset::{Access, SpanSet};
+
+use crate::error::{OptimisticError, ShuttingDown, TryAcquireError, WaitError};
+use crate::guard::{Guard, Place};
+use crate::label::Label;
+use crate::look::Found;
+use crate::manager::{Manager, Shared};
+use crate::optimistic::Optimistic;
+use crate::pending::{Pending, WaitFor};
+use crate::poison::OnPoison;
+use crate::request::{Kind, Request};
+
+/// A request that is about to be made: what [`Manager::request`] returns.
+///
+/// ```
+/// use std::fmt;
+///
+/// use spanlatch::{Manager, OnPoison, WaitError};
+/// use spanset::{Span, SpanSet};
+///
+/// let manager = Manager::new();
+/// let mut spans = SpanSet::new();
+/// spans.write(Span::point("apple"));
+/// let stuck = manager.request(&spans).label("import of fruit").acquire()?;
+/// stuck.poison();
+/// let hurried = manager.request(&spans).on_poison(OnPoison::Fail).acquire();
+/// assert!(matches!(hurried, Err(WaitError::Poisoned(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a request does nothing before it is sequenced"]
+pub struct RequestBuilder<'a> {
+    shared: &'a Arc<Shared>,
+    request: Box<Request>,
+}
+
+impl<'a> RequestBuilder<'a> {
+    #[inline]
+    pub(crate) fn new(manager: &'a Manager, spans: &SpanSet) -> Self {
+        RequestBuilder {
+            shared: &manager.shared,
+            request: Request::new(spans),
+        }
+    }
+
+    /// What logs and [`Manager::inspect`] call it. Formatted only when it is shown, outside the mutex.
+    pub fn label(self, label: impl fmt::Display + Send + Sync + 'static) -> Self {
+        self.shared_label(Arc::new(label))
+    }
+
+    /// As [`label`](Self::label), for a name that several requests have: allocates nothing.
+    pub fn shared_label(mut self, label: Arc<dyn fmt::Display + Send + Sync>) -> Self {
+        self.request.label = Some(Label(label));
+        self
+    }
+
+    /// What it does about poisoned latches. Default: [`OnPoison::Wait`].
+    pub fn on_poison(mut self, on_poison: OnPoison) -> Self {
+        self.request.on_poison = on_poison;
+        self
+    }
+
+    /// As [`Manager::sequence`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::sequence`].
+    #[inline]
+    pub fn sequence(self) -> Result<Pending, ShuttingDown> {
+        let (slot, found) = {
+            let mut line = self.shared.line.lock();
+            if line.is_shut_down() {
+                return Err(ShuttingDown);
+            }
+            line.sequence(self.request)
+        };
+        let place = Place::new(Arc::clone(self.shared), slot);
+        Ok(Pending::new(place, found == Found::Nothing))
+    }
+
+    /// As [`Manager::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::acquire`], or [`WaitError::Poisoned`].
+    #[inline]
+    pub fn acquire(self) -> Result<Guard, WaitError> {
+        self.sequence()?.wait()
+    }
+
+    /// As [`Manager::acquire_until`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::acquire_until`], or [`WaitError::Poisoned`].
+    pub fn acquire_until(self, deadline: Instant) -> Result<Guard, WaitError> {
+        if Instant::now() >= deadline {
+            return Err(WaitError::DeadlinePassed);
+        }
+        self.sequence()?.wait_until(deadline)
+    }
+
+    /// As [`Manager::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::try_acquire`].
+    pub fn try_acquire(self) -> Result<Guard, TryAcquireError> {
+        let sequenced = {
+            let mut line = self.shared.line.lock();
+            if line.is_shut_down() {
+                return Err(TryAcquireError::ShuttingDown);
+            }
+            line.try_sequence(self.request)
+        };
+        // A request that was refused is dropped here, after unlocking.
+        let (slot, found) = sequenced.map_err(|_refused| TryAcquireError::WouldWait)?;
+        let mut pending = Pending::new(
+            Place::new(Arc::clone(self.shared), slot),
+            found == Found::Nothing,
+        );
+        // Where the look ran out of steps, it goes on from a place in line, or others could pass.
+        if !pending.is_ready() {
+            return Err(TryAcquireError::WouldWait);
+        }
+        pending
+            .wait()
+            .map_err(|_shut_down| TryAcquireError::ShuttingDown)
+    }
+
+    /// As [`Manager::wait_for`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::wait_for`].
+    pub fn wait_for(mut self) -> Result<WaitFor, ShuttingDown> {
+        self.request.kind = Kind::WaitsOnly;
+        self.sequence().map(WaitFor)
+    }
+
+    /// As [`Manager::sequence_optimistic`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::sequence_optimistic`].
+    pub fn sequence_optimistic(self) -> Result<Optimistic, OptimisticError> {
+        let mut latches = self.request.latches.iter();
+        if let Some(write) = latches.find(|latch| latch.access == Access::Write) {
+            return Err(OptimisticError::DeclaresWrite(Box::new(
+                write.declaration(),
+            )));
+        }
+        let (slot, found, writes) = {
+            let mut line = self.shared.line.lock();
+            if line.is_shut_down() {
+                return Err(OptimisticError::ShuttingDown);
+            }
+            line.sequence_optimistic(self.request)
+        };
+        let place = Place::new(Arc::clone(self.shared), slot);
+        let pending = Pending::new(place, found == Found::Nothing);
+        Ok(Optimistic::new(pending, writes))
+    }
+}
+
+impl fmt::Debug for RequestBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBuilder")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}
