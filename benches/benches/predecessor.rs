@@ -1,29 +1,16 @@
 //! The predecessor on the work on which the original's predecessor was measured.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use spanlatch_benches::predecessor::{Guard, Pending, Predecessor};
-use spanset::SpanSet;
+use spanlatch_benches::micro::latches::benchmarks;
+use spanlatch_benches::predecessor::Predecessor;
 
-#[path = "shared/work.rs"]
-mod work;
+#[path = "shared/bench.rs"]
+mod bench;
 
-impl work::Measured for Predecessor {
-    type Guard = Guard;
-    type Pending = Pending;
-    type Error = spanlatch_replica::Error;
-
-    fn new() -> Self {
-        Predecessor::new()
-    }
-
-    fn sequence(&self, spans: &SpanSet) -> Pending {
-        Predecessor::sequence(self, spans)
-    }
+fn all(c: &mut Criterion) {
+    bench::floor(c);
+    bench::all(c, "predecessor/", benchmarks::<Predecessor>(bench::scale()));
 }
 
-fn bench(c: &mut Criterion) {
-    work::all::<Predecessor>(c, "predecessor/");
-}
-
-criterion_group!(benches, bench);
+criterion_group!(benches, all);
 criterion_main!(benches);

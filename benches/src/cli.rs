@@ -17,33 +17,49 @@ use crate::workload::{Flags, Workload, WorkloadError};
 #[command(
     name = "spanlatch-bench",
     version,
-    args_conflicts_with_subcommands = false
+    args_conflicts_with_subcommands = true
 )]
 pub struct Cli {
-    /// What to run.
     #[command(subcommand)]
-    pub command: Option<Command>,
-    /// How to run it.
+    command: Option<Command>,
     #[command(flatten)]
-    pub options: Options,
+    options: Options,
 }
 
 /// What to run.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+enum Command {
     /// The published suite of writes only and of 5 % writes, split and not
-    Standard,
+    Standard(Options),
     /// The published suite of the largest machine
-    LargeMachine,
+    LargeMachine(Options),
     /// The published suite of few keys and many conflicts
-    Motivating,
+    Motivating(Options),
     /// The published suite of many rows per operation
-    Batching,
+    Batching(Options),
     /// All published suites
-    All,
+    All(Options),
     /// A kv workload of your own
-    Kv(KvFlags),
+    Kv {
+        #[command(flatten)]
+        flags: KvFlags,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// The published microbenchmarks of the latch manager and of the tree, in less than four minutes
+    Micro(Micro),
     /// Print the tables for two saved runs: what one side did in A, against what it did in B
+    Compare(Compare),
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Job {
+    /// To run workloads.
+    Run(Choice, Options),
+    /// To run microbenchmarks.
+    Micro(Micro),
+    /// To compare what was saved.
     Compare(Compare),
 }
 
@@ -51,28 +67,28 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Options {
     /// Worker threads, each pinned to a core [default: as many as there are cores]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub cores: Option<usize>,
     /// Runs of each side, at most 100 [default: 5]
-    #[arg(long, global = true, value_name = "N", value_parser = runs)]
+    #[arg(long, value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
     /// How long each run is measured, from 1ms to 1day [default: 2s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// A rough look: 300ms a run
-    #[arg(long, global = true, conflicts_with = "duration")]
+    #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
     /// Only rows whose name matches
-    #[arg(long, global = true, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX")]
     pub filter: Option<Regex>,
     /// List the published rows and what runs for them, and run nothing
-    #[arg(long, global = true, conflicts_with_all = ["runs", "duration", "quick", "out"])]
+    #[arg(long, conflicts_with_all = ["runs", "duration", "quick", "out"])]
     pub list: bool,
     /// Where results.json and report.html go [default: a new folder in target/spanlatch-bench]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What is printed
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
@@ -85,6 +101,20 @@ pub enum Format {
     Json,
 }
 
+/// Which microbenchmarks, and how.
+#[derive(Debug, Args)]
+pub struct Micro {
+    /// Only benchmarks whose name matches
+    #[arg(long, value_name = "REGEX")]
+    pub filter: Option<Regex>,
+    /// A rough look, in less than 40 seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// List the names, and run nothing
+    #[arg(long, conflicts_with = "quick")]
+    pub list: bool,
+}
+
 /// Two saved runs.
 #[derive(Debug, Args)]
 pub struct Compare {
@@ -95,11 +125,14 @@ pub struct Compare {
     /// Whose samples are compared
     #[arg(long, value_enum, default_value_t = Whose::Manager)]
     pub side: Whose,
+    /// Only rows whose name matches
+    #[arg(long, value_name = "REGEX")]
+    pub filter: Option<Regex>,
 }
 
 /// The settings of a workload of one's own.
 #[derive(Debug, Args)]
-pub struct KvFlags {
+struct KvFlags {
     /// Share of operations that read a batch of keys, in percent
     #[arg(long, value_name = "P", default_value_t = Flags::default().read_percent)]
     read_percent: u32,
@@ -133,12 +166,8 @@ pub struct KvFlags {
 }
 
 impl KvFlags {
-    /// The workload that they describe.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that they break.
-    pub fn workload(&self) -> Result<Workload, WorkloadError> {
+    /// The workload that they describe, or the first rule that they break.
+    fn workload(&self) -> Result<Workload, WorkloadError> {
         Workload::new(Flags {
             read_percent: self.read_percent,
             span_percent: self.span_percent,
@@ -154,40 +183,28 @@ impl KvFlags {
     }
 }
 
-impl Command {
-    /// The rows that it runs.
+impl Cli {
+    /// What it asks for.
     ///
     /// # Errors
     ///
     /// If a workload of one's own breaks a rule.
-    pub fn choice(&self) -> Result<Option<Choice>, WorkloadError> {
-        Ok(Some(match self {
-            Self::Standard => Choice::Suite(Suite::Standard),
-            Self::LargeMachine => Choice::Suite(Suite::LargeMachine),
-            Self::Motivating => Choice::Suite(Suite::Motivating),
-            Self::Batching => Choice::Suite(Suite::Batching),
-            Self::All => Choice::All,
-            Self::Kv(flags) => Choice::Own(Box::new(flags.workload()?)),
-            Self::Compare(_) => return Ok(None),
-        }))
-    }
-}
-
-impl Options {
-    /// The option that somebody gave although it means nothing where nothing runs.
-    pub fn about_running(&self) -> Option<&'static str> {
-        let given = [
-            (self.cores.is_some(), "--cores"),
-            (self.runs.is_some(), "--runs"),
-            (self.duration.is_some(), "--duration"),
-            (self.quick, "--quick"),
-            (self.list, "--list"),
-            (self.out.is_some(), "--out"),
-        ];
-        given
-            .into_iter()
-            .find(|(given, _)| *given)
-            .map(|(_, name)| name)
+    pub fn job(self) -> Result<Job, WorkloadError> {
+        let Some(command) = self.command else {
+            return Ok(Job::Run(Choice::Selection, self.options));
+        };
+        Ok(match command {
+            Command::Standard(options) => Job::Run(Choice::Suite(Suite::Standard), options),
+            Command::LargeMachine(options) => Job::Run(Choice::Suite(Suite::LargeMachine), options),
+            Command::Motivating(options) => Job::Run(Choice::Suite(Suite::Motivating), options),
+            Command::Batching(options) => Job::Run(Choice::Suite(Suite::Batching), options),
+            Command::All(options) => Job::Run(Choice::All, options),
+            Command::Kv { flags, options } => {
+                Job::Run(Choice::Own(Box::new(flags.workload()?)), options)
+            }
+            Command::Micro(micro) => Job::Micro(micro),
+            Command::Compare(compare) => Job::Compare(compare),
+        })
     }
 }
 
@@ -235,7 +252,7 @@ mod tests {
     fn the_flags_of_a_workload_default_to_those_of_the_workload() {
         let cli = Cli::try_parse_from(["spanlatch-bench", "kv"]).expect("no flags needed");
         match cli.command {
-            Some(Command::Kv(flags)) => {
+            Some(Command::Kv { flags, .. }) => {
                 assert_eq!(flags.workload(), Workload::new(Flags::default()))
             }
             other => panic!("{other:?}"),

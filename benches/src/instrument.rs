@@ -208,7 +208,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::micro::{point, writes};
+    use crate::micro::sets::{point, writes};
     use crate::predecessor::Predecessor;
 
     type Held = Guard<<Predecessor as Latches>::Guard>;

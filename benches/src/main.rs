@@ -6,18 +6,27 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use alloc_counter::AllocCounterSystem;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use spanlatch_benches::cli::{Cli, Command, Compare, Format, Options, in_one_line};
+use spanlatch_benches::cli::{Cli, Compare, Format, Job, Micro, Options, in_one_line};
 use spanlatch_benches::compare::{Saved, tables};
 use spanlatch_benches::list::{chosen, list};
+use spanlatch_benches::micro::benchmark::Scale;
+use spanlatch_benches::micro::measure::{Effort, Floor};
+use spanlatch_benches::micro::rows::rows;
+use spanlatch_benches::micro::summary::{Outcome, summary};
 use spanlatch_benches::report::html;
 use spanlatch_benches::results::Results;
 use spanlatch_benches::run::{Cores, Stop, Timing};
 use spanlatch_benches::session::{Progress, Session};
 use spanlatch_benches::suite::{Choice, Row};
 use spanlatch_benches::table;
+
+/// Counts allocations for the microbenchmarks, thread by thread: a nanosecond each.
+#[global_allocator]
+static ALLOCATOR: AllocCounterSystem = AllocCounterSystem;
 
 /// Runs of each side, unless said otherwise: the fewest with which p can be below 0.01.
 const RUNS: usize = 5;
@@ -58,7 +67,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match dispatch(&cli) {
+    match dispatch(cli) {
         Ok(End::Well) => ExitCode::SUCCESS,
         Ok(End::Interrupted) => ExitCode::from(130),
         Err(Failure::Usage(error)) => {
@@ -72,18 +81,54 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(cli: &Cli) -> Result<End, Failure> {
-    let options = &cli.options;
-    if let Some(Command::Compare(files)) = &cli.command {
-        return compare(files, options).map_err(Failure::Usage);
+fn dispatch(cli: Cli) -> Result<End, Failure> {
+    match cli.job().map_err(|error| Failure::Usage(error.into()))? {
+        Job::Run(choice, options) => run(choice, &options),
+        Job::Micro(options) => micro(&options),
+        Job::Compare(files) => compare(&files).map_err(Failure::Usage),
     }
-    let plan = Plan::of(cli).map_err(Failure::Usage)?;
+}
+
+fn run(choice: Choice, options: &Options) -> Result<End, Failure> {
+    let plan = Plan::of(choice, options).map_err(Failure::Usage)?;
     if options.list {
         let text = list(&plan.choice, plan.cores.count(), options.filter.as_ref())
             .map_err(Failure::Broken)?;
         return print(&text).map_err(Failure::Broken);
     }
     plan.run(options)
+}
+
+fn micro(options: &Micro) -> Result<End, Failure> {
+    let mut rows = rows(Scale::Published).map_err(Failure::Broken)?;
+    let filter = options.filter.as_ref();
+    rows.retain(|row| filter.is_none_or(|filter| filter.is_match(&row.ours.name)));
+    if rows.is_empty() {
+        let filter = filter.map_or("", |filter| filter.as_str());
+        return Err(Failure::Usage(anyhow!(
+            "no microbenchmark matches {filter:?}"
+        )));
+    }
+    if options.list {
+        let names = rows.iter().map(|row| format!("{}\n", row.ours.name));
+        return print(&names.collect::<String>()).map_err(Failure::Broken);
+    }
+    let effort = if options.quick {
+        Effort::QUICK
+    } else {
+        Effort::USUAL
+    };
+    let bar = bar(rows.len() as u64);
+    let mut floor = Floor::new();
+    let measured = rows.into_iter().map(|row| {
+        bar.set_message(row.ours.name.clone());
+        let outcome = row.measure(&mut floor, effort);
+        bar.inc(1);
+        outcome
+    });
+    let outcomes: Vec<Outcome> = measured.collect();
+    bar.finish_and_clear();
+    print(&summary(&outcomes)).map_err(Failure::Broken)
 }
 
 /// What is to be measured, checked before anything runs.
@@ -96,12 +141,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(cli: &Cli) -> Result<Self> {
-        let options = &cli.options;
-        let choice = match &cli.command {
-            Some(command) => command.choice()?.context("nothing to run")?,
-            None => Choice::Selection,
-        };
+    fn of(choice: Choice, options: &Options) -> Result<Self> {
         let cores = Cores::first(options.cores.unwrap_or_else(Cores::available))?;
         let rows = chosen(&choice, cores.count(), options.filter.as_ref())?;
         let runs = options.runs.unwrap_or(RUNS);
@@ -141,7 +181,7 @@ impl Plan {
             stop: &stop,
         };
         let mut results = Results::begin(&self.choice, self.cores.count(), self.runs, self.timing);
-        let bar = bar(session.total());
+        let bar = bar(session.total().as_millis() as u64);
         let measured = session.measure(&mut results, |progress| show(&bar, &progress));
         bar.finish_and_clear();
         // Whatever ended it: what was measured is printed and saved.
@@ -155,15 +195,9 @@ impl Plan {
     }
 }
 
-fn compare(files: &Compare, options: &Options) -> Result<End> {
-    if let Some(option) = options.about_running() {
-        bail!("compare runs nothing: {option} has no meaning here");
-    }
-    if options.format == Format::Json {
-        bail!("compare has no --format json");
-    }
+fn compare(files: &Compare) -> Result<End> {
     let (a, b) = (Saved::load(&files.a)?, Saved::load(&files.b)?);
-    print(&tables(&a, &b, files.side, options.filter.as_ref())?)
+    print(&tables(&a, &b, files.side, files.filter.as_ref())?)
 }
 
 /// The folder that the results go to. Made before anything runs, so that nothing is measured in vain.
@@ -197,14 +231,14 @@ fn on_interrupt(stop: Stop) -> Result<()> {
     ctrlc::set_handler(interrupted).context("Ctrl-C cannot be handled")
 }
 
-/// A bar in milliseconds; invisible unless somebody can see it.
-fn bar(total: Duration) -> ProgressBar {
+/// A bar of so many steps; invisible unless somebody can see it.
+fn bar(total: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style =
         ProgressStyle::with_template("{wide_bar} {msg}").unwrap_or(ProgressStyle::default_bar());
-    ProgressBar::new(total.as_millis() as u64).with_style(style)
+    ProgressBar::new(total).with_style(style)
 }
 
 fn show(bar: &ProgressBar, progress: &Progress<'_>) {

@@ -101,7 +101,7 @@ fn comparison(metric: Metric, pairs: &[Pair<'_>]) -> String {
             beside,
         ]);
     }
-    aligned(&lines)
+    aligned(&lines, |_| Align::Left)
 }
 
 fn tails(pairs: &[Pair<'_>]) -> String {
@@ -121,7 +121,7 @@ fn tails(pairs: &[Pair<'_>]) -> String {
             figures.map(|figure| figure.map_or_else(|| "-".to_owned(), |us| Metric::P99.show(us)));
         lines.push([pair.name.to_owned()].into_iter().chain(shown).collect());
     }
-    aligned(&lines)
+    aligned(&lines, |_| Align::Left)
 }
 
 fn latching(pairs: &[Pair<'_>]) -> String {
@@ -159,7 +159,7 @@ fn latching(pairs: &[Pair<'_>]) -> String {
                 .collect(),
         );
     }
-    aligned(&lines)
+    aligned(&lines, |_| Align::Left)
 }
 
 fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
@@ -167,8 +167,17 @@ fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
     Summary::of(&figures).map(|summary| summary.median)
 }
 
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Figures.
+    Right,
+}
+
 /// Columns side by side, as wide as their widest cell; no spaces at the end of a line.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub fn aligned(lines: &[Vec<String>], align: impl Fn(usize) -> Align) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines
@@ -181,10 +190,12 @@ fn aligned(lines: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for line in lines {
-        let cells: Vec<String> = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
+        let cells: Vec<String> = (0..)
+            .zip(line.iter().zip(&widths))
+            .map(|(column, (cell, width))| match align(column) {
+                Align::Left => format!("{cell:<width$}"),
+                Align::Right => format!("{cell:>width$}"),
+            })
             .collect();
         let _ = writeln!(text, "{}", cells.join("  ").trim_end());
     }

@@ -117,6 +117,9 @@ fn every_mistake_is_one_clear_line_and_exit_code_2() {
             &["kv", "--concurrency", "4294967295"],
             "concurrency 4294967295",
         ),
+        (&["micro", "--filter", "no such"], "no such"),
+        (&["micro", "--list", "--quick"], "--quick"),
+        (&["micro", "--runs", "3"], "--runs"),
         (&["compare", "a.json"], "B"),
         (&["compare", "no/a.json", "no/b.json"], "no/a.json"),
         (&["compare", "a", "b", "--cores", "1"], "--cores"),
@@ -219,6 +222,59 @@ fn json_is_what_was_saved() {
     let results: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
     let samples = |side: &str| results["rows"][0][side].as_array().map(Vec::len);
     assert_eq!((samples("old"), samples("new")), (Some(2), Some(2)));
+}
+
+#[test]
+fn the_microbenchmarks_are_listed_by_their_published_names() {
+    let output = bench(&["micro", "--list"]);
+    assert!(output.status.success());
+    let names: Vec<&str> = text(&output.stdout).lines().collect();
+    for name in [
+        "read_only_mix/256",
+        "read_write_mix/16",
+        "uncontended/write+read",
+        "uncontended_build/writes_100",
+        "held/write/10000/op=read",
+        "held/read/1000000/op=write",
+        "parallel/disjoint/10000/write",
+        "parallel/same_key",
+        "convoy/1000",
+        "tree/snapshot_insert_remove/65536",
+        "tree/first_overlap/1000000",
+    ] {
+        assert!(names.contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn microbenchmarks_print_a_table_with_allocations_and_goals() {
+    let output = bench(&[
+        "micro",
+        "--quick",
+        "--filter",
+        "^uncontended_build/point_read$",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    let stdout = text(&output.stdout);
+    let row = stdout.lines().nth(1).unwrap_or_default();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        cells.first(),
+        Some(&"uncontended_build/point_read"),
+        "{stdout}"
+    );
+    // Unoptimized or not, the span set is an allocation.
+    let allocs = cells.get(2).and_then(|cell| cell.parse::<f64>().ok());
+    assert!(allocs.is_some_and(|allocs| allocs >= 1.0), "{stdout}");
+    assert!(
+        row.contains(" 3x ") && row.contains(" predecessor "),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("\nfloor: ") && stdout.ends_with(" of 1 met\n"),
+        "{stdout}"
+    );
 }
 
 #[test]

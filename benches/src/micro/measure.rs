@@ -1,0 +1,165 @@
+//! How the microbenchmarks are measured: in alternation, by short batches, of which one counts.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::benchmark::{Benchmark, Figure, Work};
+use super::tree;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// For all that is compared in a row together, its preparation included.
+    pub time: Duration,
+    /// Rounds at least after the first, however long they take.
+    pub rounds: usize,
+}
+
+impl Effort {
+    /// The whole takes a few minutes.
+    pub const USUAL: Self = Self {
+        time: Duration::from_millis(900),
+        rounds: 3,
+    };
+    /// A rough look.
+    pub const QUICK: Self = Self {
+        time: Duration::from_millis(100),
+        rounds: 0,
+    };
+}
+
+/// What an operation costs each of those that were measured in alternation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Nanoseconds, of the floor between them.
+    pub floor_ns: f64,
+    /// Of each.
+    pub costs: Vec<Cost>,
+}
+
+/// What an operation costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Nanoseconds.
+    pub ns: f64,
+    /// Allocations, in the steady state.
+    pub allocs: f64,
+}
+
+/// Long enough for the clock not to matter, and short enough for many to be undisturbed.
+const BATCH: Duration = Duration::from_micros(250);
+/// Where threads are started for each batch.
+const LONG_BATCH: Duration = Duration::from_millis(5);
+/// Batches grow no further if this has passed: their preparation takes longer than they do.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Batches of the floor before and after each row, besides those in between.
+const FLOOR_BATCHES: usize = 8;
+
+/// Work that is measured in alternation with other work.
+struct Contender {
+    work: Work,
+    figure: Figure,
+    /// Operations a batch.
+    batch: u64,
+    /// Nanoseconds per operation, one a batch.
+    samples: Vec<f64>,
+    /// Allocations per operation of the latest batch.
+    allocs: f64,
+}
+
+impl Contender {
+    /// Sets it up, warms it up, and runs a first batch.
+    fn new(benchmark: Benchmark) -> Self {
+        let enough = match benchmark.figure {
+            Figure::Least => BATCH,
+            Figure::Median => LONG_BATCH,
+        };
+        let mut contender = Self {
+            work: (benchmark.set_up)(),
+            figure: benchmark.figure,
+            batch: benchmark.unit,
+            samples: Vec::new(),
+            allocs: 0.0,
+        };
+        loop {
+            let start = Instant::now();
+            let time = contender.run();
+            if time >= enough || start.elapsed() >= PATIENCE {
+                return contender;
+            }
+            let growth = enough.as_nanos() / time.as_nanos().max(1) + 1;
+            contender.batch *= growth.clamp(2, 10) as u64;
+            contender.samples.clear();
+        }
+    }
+
+    fn run(&mut self) -> Duration {
+        let spent = (self.work)(self.batch);
+        let operations = self.batch as f64;
+        self.samples
+            .push(spent.time.as_secs_f64() * 1e9 / operations);
+        self.allocs = spent.allocs as f64 / operations;
+        spent.time
+    }
+
+    fn cost(&mut self) -> Cost {
+        self.samples.sort_by(f64::total_cmp);
+        let ns = match self.figure {
+            Figure::Least => self.samples[0],
+            Figure::Median => self.samples[self.samples.len() / 2],
+        };
+        Cost {
+            ns,
+            allocs: self.allocs,
+        }
+    }
+}
+
+/// The machine's own speed: measured between the batches of everything else, since it changes.
+pub struct Floor(Contender);
+
+impl Floor {
+    /// Sets it up.
+    pub fn new() -> Self {
+        Self(Contender::new(Benchmark::new("floor", tree::floor)))
+    }
+}
+
+impl Default for Floor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Floor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Floor").finish_non_exhaustive()
+    }
+}
+
+/// Measures these in alternation, with the floor among them.
+pub fn measure(benchmarks: Vec<Benchmark>, floor: &mut Floor, effort: Effort) -> Measured {
+    let Floor(floor) = floor;
+    floor.samples.clear();
+    let start = Instant::now();
+    let mut contenders: Vec<Contender> = benchmarks.into_iter().map(Contender::new).collect();
+    let floor_alone = |floor: &mut Contender| {
+        for _ in 0..FLOOR_BATCHES {
+            floor.run();
+        }
+    };
+    floor_alone(floor);
+    let mut rounds = 0;
+    while rounds < effort.rounds || start.elapsed() < effort.time {
+        floor.run();
+        for contender in &mut contenders {
+            contender.run();
+        }
+        rounds += 1;
+    }
+    floor_alone(floor);
+    Measured {
+        floor_ns: floor.cost().ns,
+        costs: contenders.iter_mut().map(Contender::cost).collect(),
+    }
+}
