@@ -204,30 +204,27 @@ impl Line {
     }
 
     /// Puts a request at the end of the line.
-    fn enter(&mut self, mut request: Box<Request>, found: Found) -> u32 {
-        let id = self.requests.reserve(self.next_sequence);
+    fn enter(&mut self, request: Box<Request>, found: Found) -> u32 {
+        let request = self.requests.insert(self.next_sequence, request);
         self.next_sequence += 1;
-        request.id = id;
         request.held_since = match found {
             Found::Nothing => self.last_tick,
             _ => None,
         };
+        let slot = request.id.slot;
         if request.kind == Kind::WaitsOnly {
-            self.requests.put(request);
-            return id.slot;
+            return slot;
         }
-        let mut reads = [false; 2];
         for (index, latch) in request.latches.iter().enumerate() {
-            self.scopes[latch.scope as usize].insert(latch, id, index);
-            reads[latch.scope as usize] |= latch.access == Access::Read;
+            self.scopes[latch.scope as usize].insert(latch, request.id, index);
         }
-        self.requests.put(request);
+        let reads = request.reads;
         for (latched, reads) in self.scopes.iter_mut().zip(reads) {
             if reads {
-                latched.unsettled.push(&mut self.requests, id.slot);
+                latched.unsettled.push(&mut self.requests, slot);
             }
         }
-        id.slot
+        slot
     }
 
     /// Goes on looking for an earlier conflict, from where the last look stopped, in a bounded number of
@@ -278,11 +275,15 @@ impl Line {
         long_hold: Duration,
         metrics: &LatchMetrics,
     ) -> Released {
-        let waited = self.end_wait(slot, metrics);
-        for latched in &mut self.scopes {
-            latched.unsettled.remove(&mut self.requests, slot);
+        let mut request = self.requests.remove(slot);
+        let waited = request.take_wait();
+        let waker =
+            (waited.as_ref()).and_then(|(wait, links)| self.forget_wait(*links, wait, metrics));
+        for (latched, links) in self.scopes.iter_mut().zip(&mut request.links) {
+            if let Some(links) = links.take() {
+                latched.unsettled.close(&mut self.requests, links);
+            }
         }
-        let request = self.requests.remove(slot);
         if request.kind == Kind::Latches {
             for (index, latch) in request.latches.iter().enumerate() {
                 let settled = request.settled[latch.scope as usize];
@@ -295,7 +296,7 @@ impl Line {
         };
         Released {
             request,
-            _waker: waited.and_then(|(_, waker)| waker),
+            _waker: waker,
             long_hold,
             _slots: self.requests.take_unneeded(),
         }

@@ -107,10 +107,13 @@ impl Pending {
 
     #[inline]
     fn block(mut self, deadline: Option<Instant>) -> Result<Guard, WaitError> {
-        match self.place.take_if(|_| self.ready && !self.parked) {
-            Some(place) => Ok(Guard::new(place)),
-            None => self.park(deadline),
+        if self.ready
+            && !self.parked
+            && let Some(place) = self.place.take()
+        {
+            return Ok(Guard::new(place));
         }
+        self.park(deadline)
     }
 
     /// Parks the thread on the future.

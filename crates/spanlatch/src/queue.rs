@@ -5,6 +5,9 @@ use crate::slots::Slots;
 /// How many queues there are; each request has room for its place in all of them.
 pub(crate) const QUEUES: usize = 3;
 
+/// The queue of waits; the others are those of the scopes.
+pub(crate) const WAITS: usize = 2;
+
 /// No neighbour. There are never as many slots.
 const NONE: u32 = u32::MAX;
 
@@ -63,15 +66,14 @@ impl Queue {
     }
 
     /// Takes `slot` out, if it is in the queue. O(1).
-    #[inline]
     pub(crate) fn remove(&mut self, requests: &mut Slots, slot: u32) {
         if let Some(links) = requests[slot].links[self.id].take() {
-            self.join(requests, links);
+            self.close(requests, links);
         }
     }
 
-    /// Makes the neighbours of a former member each other's.
-    fn join(&mut self, requests: &mut Slots, Links { before, after }: Links) {
+    /// Closes the gap that a former member with these links has left. O(1).
+    pub(crate) fn close(&mut self, requests: &mut Slots, Links { before, after }: Links) {
         match before {
             NONE => self.first = after,
             before => self.links(requests, before).after = after,

@@ -5,13 +5,13 @@ use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use spanset::SpanSet;
+use spanset::{Access, SpanSet};
 
 use crate::label::Label;
 use crate::latch::{Latch, RequestId};
 use crate::look::{Found, Look};
 use crate::poison::OnPoison;
-use crate::queue::{Links, QUEUES};
+use crate::queue::{Links, QUEUES, WAITS};
 use crate::spare;
 
 /// A request that has been sequenced and not released.
@@ -27,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) poisoned: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
+    /// By scope: whether there are reads among the latches.
+    pub(crate) reads: [bool; 2],
     /// By scope: the reads among the latches before this index are in the read tree.
     pub(crate) settled: [u32; 2],
     /// Neighbours in the queues that the request is in.
@@ -83,8 +85,6 @@ pub(crate) struct Wait {
     /// Position in `parked_here` of the request parked on, as long as that is held; `None` if that was
     /// told to wake all who are parked there.
     pub(crate) position: Option<usize>,
-    /// Whether the slow-request gauge counts it.
-    pub(crate) slow: bool,
 }
 
 impl Request {
@@ -93,6 +93,9 @@ impl Request {
         let mut request = spare::take();
         request.latches.reserve(spans.len());
         for declaration in spans {
+            if declaration.access() == Access::Read {
+                request.reads[declaration.scope() as usize] = true;
+            }
             request.latches.push(Latch::from(declaration));
         }
         request
@@ -113,12 +116,21 @@ impl Request {
         self.contended.as_ref()?.found.conflict()
     }
 
+    /// Takes the wait out, if one has begun and not ended, with its place in the queue of waits, if it is
+    /// there: that is, if it is not slow.
+    #[inline]
+    pub(crate) fn take_wait(&mut self) -> Option<(Wait, Option<Links>)> {
+        let wait = self.contended.as_mut()?.wait.take()?;
+        Some((wait, self.links[WAITS].take()))
+    }
+
     /// Makes it as new, but for the memory that it has.
     pub(crate) fn clear(&mut self) {
         self.kind = Kind::default();
         self.on_poison = OnPoison::default();
         self.poisoned = false;
         self.latches.clear();
+        self.reads = [false; 2];
         self.settled = [0; 2];
         self.label = None;
         if let Some(contended) = &mut self.contended {

@@ -72,6 +72,13 @@ impl<'a> RequestBuilder<'a> {
     /// As [`Manager::sequence`].
     #[inline]
     pub fn sequence(self) -> Result<Pending, ShuttingDown> {
+        let (place, found) = self.enter()?;
+        Ok(Pending::new(place, found == Found::Nothing))
+    }
+
+    /// Takes a place in line, and a first look.
+    #[inline]
+    fn enter(self) -> Result<(Place, Found), ShuttingDown> {
         let (slot, found) = {
             let mut line = self.shared.line.lock();
             if line.is_shut_down() {
@@ -79,8 +86,7 @@ impl<'a> RequestBuilder<'a> {
             }
             line.sequence(self.request)
         };
-        let place = Place::new(Arc::clone(self.shared), slot);
-        Ok(Pending::new(place, found == Found::Nothing))
+        Ok((Place::new(Arc::clone(self.shared), slot), found))
     }
 
     /// As [`Manager::acquire`].
@@ -90,7 +96,10 @@ impl<'a> RequestBuilder<'a> {
     /// As [`Manager::acquire`], or [`WaitError::Poisoned`].
     #[inline]
     pub fn acquire(self) -> Result<Guard, WaitError> {
-        self.sequence()?.wait()
+        match self.enter()? {
+            (place, Found::Nothing) => Ok(Guard::new(place)),
+            (place, _) => Pending::new(place, false).wait(),
+        }
     }
 
     /// As [`Manager::acquire_until`].

@@ -26,29 +26,31 @@ struct Slot {
 }
 
 impl Slots {
-    /// A slot for a request that will be put there next. O(1), amortized.
-    pub(crate) fn reserve(&mut self, sequence: u64) -> RequestId {
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests at once");
-            self.slots.push(Slot {
-                sequence: 0,
-                request: None,
-            });
-            slot
-        });
-        RequestId { sequence, slot }
+    /// Gives a request its id and a slot. O(1), amortized.
+    #[inline]
+    pub(crate) fn insert(&mut self, sequence: u64, mut request: Box<Request>) -> &mut Request {
+        let slot = match self.vacant.pop() {
+            Some(slot) => slot,
+            None => self.grow(),
+        };
+        request.id = RequestId { sequence, slot };
+        let place = &mut self.slots[slot as usize];
+        place.sequence = sequence;
+        place.request.insert(request)
     }
 
-    /// Puts a request into the slot that was reserved for it. O(1).
-    pub(crate) fn put(&mut self, request: Box<Request>) {
-        let RequestId { sequence, slot } = request.id;
-        self.slots[slot as usize] = Slot {
-            sequence,
-            request: Some(request),
-        };
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests at once");
+        self.slots.push(Slot {
+            sequence: 0,
+            request: None,
+        });
+        slot
     }
 
     /// Takes a request out. O(1), amortized.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: u32) -> Box<Request> {
         let request = self.slots[slot as usize].request.take();
         self.vacant.push(slot);

@@ -9,10 +9,10 @@ use spanset::Declaration;
 use super::Line;
 use crate::error::WaitError;
 use crate::label::Label;
-use crate::latch::{Listed, RequestId, SCOPES};
+use crate::latch::{Listed, RequestId};
 use crate::look::Found;
 use crate::poison::OnPoison;
-use crate::queue::Queue;
+use crate::queue::{Links, Queue, WAITS};
 use crate::request::{Parked, Wait};
 use crate::slots::Slots;
 
@@ -34,7 +34,7 @@ impl Waits {
     pub(super) fn new() -> Self {
         Waits {
             len: 0,
-            queue: Queue::new(SCOPES.len()),
+            queue: Queue::new(WAITS),
             described: 0,
             described_since: None,
         }
@@ -105,11 +105,14 @@ impl Line {
         }
         match self.look(slot) {
             Found::Nothing => {
-                let waited = self.end_wait(slot, metrics);
-                if waited.is_some() {
-                    self.requests[slot].held_since = Some(now);
-                }
-                Waiting::Ended(waited.map(|(wait, _)| wait.since))
+                let request = &mut self.requests[slot];
+                let Some((wait, links)) = request.take_wait() else {
+                    return Waiting::Ended(None);
+                };
+                request.held_since = Some(now);
+                // The waker has been called, or it would not be found out that nothing is left.
+                self.forget_wait(links, &wait, metrics);
+                Waiting::Ended(Some(wait.since))
             }
             Found::OutOfSteps => Waiting::OutOfSteps,
             Found::Conflict(on) => {
@@ -172,7 +175,6 @@ impl Line {
             since: now,
             on,
             position,
-            slow: false,
         });
         self.waits.len += 1;
         self.waits.queue.push(&mut self.requests, slot);
@@ -194,22 +196,18 @@ impl Line {
         wakers
     }
 
-    /// Forgets that a request waits; returns the wait, and the waker that was registered for it.
-    #[inline]
-    pub(super) fn end_wait(
+    /// Forgets a wait that has been taken from a request, which need not be in its slot any more; returns
+    /// the waker that was registered for it.
+    pub(super) fn forget_wait(
         &mut self,
-        slot: u32,
+        links: Option<Links>,
+        wait: &Wait,
         metrics: &LatchMetrics,
-    ) -> Option<(Wait, Option<Waker>)> {
-        let wait = self.requests[slot].contended.as_mut()?.wait.take()?;
-        Some((wait, self.forget_wait(slot, &wait, metrics)))
-    }
-
-    fn forget_wait(&mut self, slot: u32, wait: &Wait, metrics: &LatchMetrics) -> Option<Waker> {
+    ) -> Option<Waker> {
         self.waits.len -= 1;
-        self.waits.queue.remove(&mut self.requests, slot);
-        if wait.slow {
-            metrics.slow.dec();
+        match links {
+            Some(links) => self.waits.queue.close(&mut self.requests, links),
+            None => metrics.slow.dec(),
         }
         let position = wait.position.filter(|_| self.requests.contains(wait.on))?;
         let parked_here = &mut self.requests[wait.on.slot].contended().parked_here;
@@ -236,11 +234,10 @@ impl Line {
         {
             let request = &mut self.requests[slot];
             let id = request.id;
-            let wait = (request.contended().wait.as_mut()).expect("who is in the queue waits");
+            let wait = request.wait().expect("who is in the queue waits");
             if now.saturating_duration_since(wait.since) <= threshold {
                 break;
             }
-            wait.slow = true;
             newly_slow.push(id);
             metrics.slow.inc();
             self.waits.queue.remove(&mut self.requests, slot);
@@ -312,7 +309,8 @@ impl Line {
                 assert_eq!(parked_here[position].slot, slot, "parked");
             }
             assert!(wait.on.sequence < request.id.sequence, "earlier");
-            assert!(wait.slow != queued.contains(&slot), "waits");
+            let links = request.links[WAITS].is_some();
+            assert_eq!(links, queued.contains(&slot), "waits");
             waiting += 1;
         }
         assert_eq!(self.waits.len, waiting, "waits");
