@@ -48,33 +48,44 @@ impl fmt::Debug for Guard {
 
 /// A place in line, given up when dropped: the one way out for pendings and guards alike.
 pub(crate) struct Place {
-    pub(crate) shared: Arc<Shared>,
+    /// `None` once it has been given up.
+    shared: Option<Arc<Shared>>,
     pub(crate) slot: u32,
 }
 
 impl Place {
     #[inline]
     pub(crate) fn new(shared: Arc<Shared>, slot: u32) -> Self {
-        Place { shared, slot }
+        Place {
+            shared: Some(shared),
+            slot,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        (self.shared.as_ref()).expect("a place is given up when it is dropped")
     }
 
     pub(crate) fn sequence_number(&self) -> u64 {
-        self.shared.line.lock().sequence_of(self.slot)
+        self.shared().line.lock().sequence_of(self.slot)
     }
 
     pub(crate) fn poison(&self) {
-        let wakers = self.shared.line.lock().poison(self.slot);
+        let wakers = self.shared().line.lock().poison(self.slot);
         wake_all(wakers.into_iter());
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Shared { line, metrics, .. } = &*self.shared;
-        let released = {
-            let mut line = line.lock();
-            line.release(self.slot, self.shared.long_hold_threshold(), metrics)
+        let Some(shared) = self.shared.take() else {
+            return;
         };
-        released.settle_up();
+        let released = {
+            let mut line = shared.line.lock();
+            line.release(self.slot, shared.long_hold_threshold(), &shared.metrics)
+        };
+        released.settle_up(shared);
     }
 }

@@ -4,6 +4,7 @@ mod inspect;
 mod latched;
 mod waits;
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use spanset::Access;
 use crate::counts::Counts;
 use crate::latch::{Listed, Owner, SCOPES};
 use crate::look::{Found, LatchTree, Look};
+use crate::manager::Shared;
 use crate::request::{Kind, Request};
 use crate::slots::Slots;
 use crate::spare;
@@ -349,7 +351,8 @@ impl Line {
 
 impl Released {
     /// Logs a long hold, and wakes those who were parked on the request.
-    pub(crate) fn settle_up(mut self) {
+    #[inline]
+    pub(crate) fn settle_up(mut self, shared: Arc<Shared>) {
         let contended = self.request.contended.as_mut();
         let parked_here = contended
             .filter(|contended| !contended.parked_here.is_empty())
@@ -357,7 +360,7 @@ impl Released {
         if let Some(held) = self.long_hold {
             self.log(held);
         }
-        spare::give(self.request);
+        spare::give(self.request, shared);
         if let Some(parked_here) = parked_here {
             wake_all(parked_here.into_iter().map(|parked| parked.waker));
         }

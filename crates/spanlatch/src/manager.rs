@@ -45,6 +45,9 @@ use crate::wake::wake_all;
 #[derive(Clone, Debug)]
 pub struct Manager {
     pub(crate) shared: Arc<Shared>,
+    /// Shared by the handles and by nothing else: who has a [`Weak`](std::sync::Weak) of it knows whether
+    /// there are any.
+    handles: Arc<()>,
 }
 
 /// What all handles, pendings and guards of a manager share.
@@ -81,7 +84,7 @@ impl Manager {
 
     /// A request for `spans`, to which more can be said before it is made.
     #[inline]
-    pub fn request(&self, spans: &SpanSet) -> RequestBuilder<'_> {
+    pub fn request(&self, spans: &SpanSet) -> RequestBuilder {
         RequestBuilder::new(self, spans)
     }
 
@@ -197,13 +200,13 @@ impl Manager {
 
     /// Starts a thread that [`tick`](Self::tick)s every `interval`, at least
     /// [`Monitor::MIN_INTERVAL`], until the returned [`Monitor`] is
-    /// dropped or the manager and all its guards are gone.
+    /// dropped, or the manager's handles are gone and nobody is in line any more.
     ///
     /// # Errors
     ///
     /// What the system says when it cannot start a thread.
     pub fn monitor(&self, interval: Duration) -> std::io::Result<Monitor> {
-        Monitor::start(Arc::downgrade(&self.shared), interval)
+        Monitor::start(Arc::downgrade(&self.handles), &self.shared, interval)
     }
 }
 
@@ -286,6 +289,7 @@ impl Builder {
     /// The manager.
     pub fn build(self) -> Manager {
         let manager = Manager {
+            handles: Arc::default(),
             shared: Arc::new(Shared {
                 line: Mutex::new(Line::new(self.steps)),
                 metrics: self.metrics,

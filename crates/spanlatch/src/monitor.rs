@@ -20,7 +20,12 @@ impl Monitor {
     /// The shortest interval between ticks.
     pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
-    pub(crate) fn start(shared: Weak<Shared>, interval: Duration) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        handles: Weak<()>,
+        shared: &Arc<Shared>,
+        interval: Duration,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::downgrade(shared);
         let interval = interval.max(Self::MIN_INTERVAL);
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
@@ -30,6 +35,10 @@ impl Monitor {
                     let Some(shared) = shared.upgrade() else {
                         return;
                     };
+                    let used = || shared.line.lock().counts().requests > 0;
+                    if handles.strong_count() == 0 && !used() {
+                        return;
+                    }
                     tick(&shared, shared.now());
                 }
             })?;

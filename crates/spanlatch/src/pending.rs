@@ -59,15 +59,15 @@ impl Pending {
     /// return at once. Never blocks. True after a shutdown: a request that holds its latches by then still
     /// gets its guard, and for the others waiting fails at once.
     pub fn is_ready(&mut self) -> bool {
-        let Some(Place { shared, slot }) = &self.place else {
+        let Some(place) = &self.place else {
             return true;
         };
         while !self.ready {
-            let mut line = shared.line.lock();
+            let mut line = place.shared().line.lock();
             if line.is_shut_down() {
                 return true;
             }
-            match line.look(*slot) {
+            match line.look(place.slot) {
                 Found::Nothing => self.ready = true,
                 Found::Conflict(_) => return false,
                 // Others get a turn.
@@ -155,12 +155,12 @@ impl Pending {
             return Poll::Ready(Ok(()));
         }
         // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
-        let Place { shared, slot } = place;
+        let (shared, slot) = (place.shared(), place.slot);
         let now = shared.now();
         let mut waker = Some(waker.clone());
         let mut line = shared.line.lock();
         loop {
-            let waiting = line.wait(*slot, now, &mut waker, &shared.metrics);
+            let waiting = line.wait(slot, now, &mut waker, &shared.metrics);
             match waiting {
                 // Others get a turn.
                 Waiting::OutOfSteps => MutexGuard::bump(&mut line),

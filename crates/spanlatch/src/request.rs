@@ -12,12 +12,11 @@ use crate::latch::{Latch, RequestId};
 use crate::look::{Found, Look};
 use crate::poison::OnPoison;
 use crate::queue::{Links, QUEUES, WAITS};
-use crate::spare;
 
 /// A request that has been sequenced and not released.
 ///
 /// One block of memory, which the thread that releases it keeps for its next request (see
-/// [`spare`]).
+/// [`spare`](crate::spare)).
 #[derive(Default)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
@@ -88,17 +87,15 @@ pub(crate) struct Wait {
 }
 
 impl Request {
-    /// A request that is not in line yet.
-    pub(crate) fn new(spans: &SpanSet) -> Box<Self> {
-        let mut request = spare::take();
-        request.latches.reserve(spans.len());
+    /// Declares what a request that is not in line yet will touch.
+    pub(crate) fn declare(&mut self, spans: &SpanSet) {
+        self.latches.reserve(spans.len());
         for declaration in spans {
             if declaration.access() == Access::Read {
-                request.reads[declaration.scope() as usize] = true;
+                self.reads[declaration.scope() as usize] = true;
             }
-            request.latches.push(Latch::from(declaration));
+            self.latches.push(Latch::from(declaration));
         }
-        request
     }
 
     /// Its side of conflicts, made if there is none yet.

@@ -15,6 +15,7 @@ use crate::optimistic::Optimistic;
 use crate::pending::{Pending, WaitFor};
 use crate::poison::OnPoison;
 use crate::request::{Kind, Request};
+use crate::spare;
 
 /// A request that is about to be made: what [`Manager::request`] returns.
 ///
@@ -34,18 +35,17 @@ use crate::request::{Kind, Request};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a request does nothing before it is sequenced"]
-pub struct RequestBuilder<'a> {
-    shared: &'a Arc<Shared>,
+pub struct RequestBuilder {
+    shared: Arc<Shared>,
     request: Box<Request>,
 }
 
-impl<'a> RequestBuilder<'a> {
+impl RequestBuilder {
     #[inline]
-    pub(crate) fn new(manager: &'a Manager, spans: &SpanSet) -> Self {
-        RequestBuilder {
-            shared: &manager.shared,
-            request: Request::new(spans),
-        }
+    pub(crate) fn new(manager: &Manager, spans: &SpanSet) -> Self {
+        let (mut request, shared) = spare::take(&manager.shared);
+        request.declare(spans);
+        RequestBuilder { shared, request }
     }
 
     /// What logs and [`Manager::inspect`] call it. Formatted only when it is shown, outside the mutex.
@@ -86,7 +86,7 @@ impl<'a> RequestBuilder<'a> {
             }
             line.sequence(self.request)
         };
-        Ok((Place::new(Arc::clone(self.shared), slot), found))
+        Ok((Place::new(self.shared, slot), found))
     }
 
     /// As [`Manager::acquire`].
@@ -129,10 +129,7 @@ impl<'a> RequestBuilder<'a> {
         };
         // A request that was refused is dropped here, after unlocking.
         let (slot, found) = sequenced.map_err(|_refused| TryAcquireError::WouldWait)?;
-        let mut pending = Pending::new(
-            Place::new(Arc::clone(self.shared), slot),
-            found == Found::Nothing,
-        );
+        let mut pending = Pending::new(Place::new(self.shared, slot), found == Found::Nothing);
         // Where the look ran out of steps, it goes on from a place in line, or others could pass.
         if !pending.is_ready() {
             return Err(TryAcquireError::WouldWait);
@@ -171,13 +168,13 @@ impl<'a> RequestBuilder<'a> {
             }
             line.sequence_optimistic(self.request)
         };
-        let place = Place::new(Arc::clone(self.shared), slot);
+        let place = Place::new(self.shared, slot);
         let pending = Pending::new(place, found == Found::Nothing);
         Ok(Optimistic::new(pending, writes))
     }
 }
 
-impl fmt::Debug for RequestBuilder<'_> {
+impl fmt::Debug for RequestBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestBuilder")
             .field("request", &self.request)

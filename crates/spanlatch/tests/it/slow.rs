@@ -355,3 +355,29 @@ fn the_monitor_thread_ticks_until_it_is_dropped() {
     drop((task, guard));
     assert_eq!(slow.value(), 0);
 }
+
+#[test]
+fn the_monitor_thread_ends_when_nobody_uses_the_manager() {
+    let (ticked, ticks) = std::sync::mpsc::channel();
+    let manager = Manager::builder()
+        .clock(move || {
+            // An error means that the test has seen enough.
+            let _ = ticked.send(());
+            Instant::now()
+        })
+        .build();
+    let guard = manager.acquire(&spans("W a")).unwrap();
+    let _monitor = manager.monitor(Duration::ZERO).unwrap();
+    drop(manager);
+    // A guard is reason enough to go on.
+    assert!(ticks.iter().nth(3).is_some());
+    drop(guard);
+    // This thread's spare blocks refer to the manager; replace the references by another's.
+    let other = Manager::new();
+    drop(Vec::from_iter(
+        (0..100).map(|_| other.acquire(&spans("R a")).unwrap()),
+    ));
+    // The thread ends, and with it the last use of the clock.
+    while ticks.recv().is_ok() {}
+    assert!(ticks.recv().is_err());
+}
