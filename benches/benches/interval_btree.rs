@@ -6,13 +6,14 @@
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use interval_btree::IntervalMap;
+use spanlatch_benches::micro::benchmark::Scale;
 use spanlatch_benches::micro::tree::{Ours, benchmarks};
 
 #[path = "shared/bench.rs"]
 mod bench;
 
 fn all(c: &mut Criterion) {
-    let scale = bench::scale();
+    let scale = Scale::asked_for();
     bench::floor(c);
     bench::all(c, "", benchmarks::<Ours>(scale));
     bench::all(

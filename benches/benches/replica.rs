@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use spanlatch_benches::micro::benchmark::Scale;
 use spanlatch_replica::{Applier, Batch, Reply, Request, Store};
 use spanset::Span;
 
-const KEYS: u64 = 100_000;
+/// How many keys are in the store.
+fn keys() -> u64 {
+    Scale::asked_for().of(100_000)
+}
 
 fn key(i: u64) -> Bytes {
     // Spread like hashed keys.
@@ -31,8 +35,9 @@ fn serve(store: &Store, applier: &mut Applier, batch: impl Into<Batch>) -> Reply
 
 fn filled(splits: impl IntoIterator<Item = Bytes>) -> (Store, Applier) {
     let (store, mut applier) = Store::builder().splits(splits).build();
-    for first in (0..KEYS).step_by(1_000) {
-        let rows = (first..first + 1_000).map(|i| Request::put(key(i), "v"));
+    let keys: Vec<u64> = (0..keys()).collect();
+    for some in keys.chunks(1_000) {
+        let rows = some.iter().map(|i| Request::put(key(*i), "v"));
         serve(&store, &mut applier, rows.collect::<Batch>());
     }
     (store, applier)
@@ -40,7 +45,7 @@ fn filled(splits: impl IntoIterator<Item = Bytes>) -> (Store, Applier) {
 
 fn points(c: &mut Criterion) {
     let (store, mut applier) = filled([]);
-    let keys: Vec<Bytes> = (0..KEYS).map(key).collect();
+    let keys: Vec<Bytes> = (0..keys()).map(key).collect();
     let mut cycle = keys.iter().cycle();
     let mut next = || cycle.next().expect("a cycle does not end").clone();
 
@@ -100,13 +105,13 @@ fn ranges(c: &mut Criterion) {
             .map(|i| Bytes::copy_from_slice(&(i * width).to_be_bytes()[1..]))
             .collect();
         let (store, mut applier) = filled(starts.iter().skip(1).cloned());
-        let mut i = 0;
+        let (mut i, keys) = (0, keys());
         group.throughput(Throughput::Elements(8));
         group.bench_function(BenchmarkId::new("put_8_over", ranges), |b| {
             b.iter(|| {
                 i += 8;
                 let batch: Batch = (i..i + 8)
-                    .map(|i| Request::put(key(i % KEYS), "v"))
+                    .map(|i| Request::put(key(i % keys), "v"))
                     .collect();
                 serve(&store, &mut applier, batch)
             });

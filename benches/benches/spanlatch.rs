@@ -2,6 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use spanlatch::Manager;
+use spanlatch_benches::micro::benchmark::Scale;
 use spanlatch_benches::micro::latches::benchmarks;
 
 #[path = "shared/bench.rs"]
@@ -9,7 +10,7 @@ mod bench;
 
 fn all(c: &mut Criterion) {
     bench::floor(c);
-    bench::all(c, "", benchmarks::<Manager>(bench::scale()));
+    bench::all(c, "", benchmarks::<Manager>(Scale::asked_for()));
 }
 
 criterion_group!(benches, all);

@@ -15,8 +15,9 @@ use spanlatch_benches::compare::{Saved, tables};
 use spanlatch_benches::list::{chosen, list};
 use spanlatch_benches::micro::benchmark::Scale;
 use spanlatch_benches::micro::measure::{Effort, Floor};
+use spanlatch_benches::micro::rivals::comparisons;
 use spanlatch_benches::micro::rows::rows;
-use spanlatch_benches::micro::summary::{Outcome, summary};
+use spanlatch_benches::micro::summary::summary;
 use spanlatch_benches::report::html;
 use spanlatch_benches::results::Results;
 use spanlatch_benches::run::{Cores, Stop, Timing};
@@ -100,35 +101,48 @@ fn run(choice: Choice, options: &Options) -> Result<End, Failure> {
 }
 
 fn micro(options: &Micro) -> Result<End, Failure> {
-    let mut rows = rows(Scale::Published).map_err(Failure::Broken)?;
     let filter = options.filter.as_ref();
-    rows.retain(|row| filter.is_none_or(|filter| filter.is_match(&row.ours.name)));
-    if rows.is_empty() {
+    let chosen = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
+    let mut rows = rows(Scale::Published).map_err(Failure::Broken)?;
+    rows.retain(|row| chosen(&row.ours.name));
+    let mut comparisons = comparisons(Scale::Published);
+    comparisons.retain(|comparison| chosen(&comparison.name));
+    let names = Vec::from_iter(
+        (rows.iter().map(|row| row.ours.name.clone()))
+            .chain(comparisons.iter().map(|comparison| comparison.name.clone())),
+    );
+    if names.is_empty() {
         let filter = filter.map_or("", |filter| filter.as_str());
-        return Err(Failure::Usage(anyhow!(
-            "no microbenchmark matches {filter:?}"
-        )));
+        let error = anyhow!("no microbenchmark matches {filter:?}");
+        return Err(Failure::Usage(error));
     }
     if options.list {
-        let names = rows.iter().map(|row| format!("{}\n", row.ours.name));
-        return print(&names.collect::<String>()).map_err(Failure::Broken);
+        return print(&(names.join("\n") + "\n")).map_err(Failure::Broken);
     }
     let effort = if options.quick {
         Effort::QUICK
     } else {
         Effort::USUAL
     };
-    let bar = bar(rows.len() as u64);
-    let mut floor = Floor::new();
-    let measured = rows.into_iter().map(|row| {
-        bar.set_message(row.ours.name.clone());
-        let outcome = row.measure(&mut floor, effort);
+    let bar = bar(names.len() as u64);
+    let mut names = names.into_iter();
+    let mut step = || {
         bar.inc(1);
-        outcome
-    });
-    let outcomes: Vec<Outcome> = measured.collect();
+        bar.set_message(names.next().unwrap_or_default());
+    };
+    let mut floor = Floor::new();
+    let mut outcomes = Vec::new();
+    for row in rows {
+        step();
+        outcomes.push(row.measure(&mut floor, effort));
+    }
+    let mut compared = Vec::new();
+    for comparison in comparisons {
+        step();
+        compared.push(comparison.measure(&mut floor, effort));
+    }
     bar.finish_and_clear();
-    print(&summary(&outcomes)).map_err(Failure::Broken)
+    print(&summary(&outcomes, &compared)).map_err(Failure::Broken)
 }
 
 /// What is to be measured, checked before anything runs.

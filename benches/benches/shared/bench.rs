@@ -3,16 +3,8 @@
 use std::time::Duration;
 
 use criterion::Criterion;
-use spanlatch_benches::micro::benchmark::{Benchmark, Scale, Work};
+use spanlatch_benches::micro::benchmark::{Benchmark, Work};
 use spanlatch_benches::micro::tree;
-
-/// With `--test`, each runs once and nobody looks at the time.
-pub(crate) fn scale() -> Scale {
-    match std::env::args().any(|argument| argument == "--test") {
-        true => Scale::Tiny,
-        false => Scale::Published,
-    }
-}
 
 /// What machines are compared by.
 pub(crate) fn floor(c: &mut Criterion) {

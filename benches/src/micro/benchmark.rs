@@ -27,6 +27,14 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// Tiny if this program was given `--test`, with which criterion runs everything once.
+    pub fn asked_for() -> Self {
+        match std::env::args().any(|argument| argument == "--test") {
+            true => Self::Tiny,
+            false => Self::Published,
+        }
+    }
+
     /// So many, or fewer.
     pub fn of(self, published: u64) -> u64 {
         match self {

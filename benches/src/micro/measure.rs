@@ -1,4 +1,4 @@
-//! How the microbenchmarks are measured: in alternation, by short batches, of which one counts.
+//! How the microbenchmarks are measured: in turns of many short batches, of which one counts.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -52,8 +52,10 @@ const BATCH: Duration = Duration::from_micros(250);
 const LONG_BATCH: Duration = Duration::from_millis(5);
 /// Batches grow no further if this has passed: their preparation takes longer than they do.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Batches of the floor before and after each row, besides those in between.
-const FLOOR_BATCHES: usize = 8;
+/// How long one runs before the next does: long enough to have its data in the caches again.
+const TURN: Duration = Duration::from_millis(15);
+/// The same for the floor, whose data is little.
+const TURN_OF_FLOOR: Duration = Duration::from_millis(3);
 
 /// Work that is measured in alternation with other work.
 struct Contender {
@@ -102,6 +104,17 @@ impl Contender {
         spent.time
     }
 
+    /// As many batches as fit, at least one.
+    fn turn(&mut self, long: Duration) {
+        let start = Instant::now();
+        loop {
+            self.run();
+            if start.elapsed() >= long {
+                return;
+            }
+        }
+    }
+
     fn cost(&mut self) -> Cost {
         self.samples.sort_by(f64::total_cmp);
         let ns = match self.figure {
@@ -143,21 +156,15 @@ pub fn measure(benchmarks: Vec<Benchmark>, floor: &mut Floor, effort: Effort) ->
     floor.samples.clear();
     let start = Instant::now();
     let mut contenders: Vec<Contender> = benchmarks.into_iter().map(Contender::new).collect();
-    let floor_alone = |floor: &mut Contender| {
-        for _ in 0..FLOOR_BATCHES {
-            floor.run();
-        }
-    };
-    floor_alone(floor);
+    floor.turn(TURN_OF_FLOOR);
     let mut rounds = 0;
     while rounds < effort.rounds || start.elapsed() < effort.time {
-        floor.run();
         for contender in &mut contenders {
-            contender.run();
+            contender.turn(TURN);
         }
+        floor.turn(TURN_OF_FLOOR);
         rounds += 1;
     }
-    floor_alone(floor);
     Measured {
         floor_ns: floor.cost().ns,
         costs: contenders.iter_mut().map(Contender::cost).collect(),

@@ -1,8 +1,7 @@
 //! What the microbenchmarks print: one table, and how many goals are met.
 
-use std::fmt::Write as _;
-
 use super::goal::Goal;
+use super::rivals::{Compared, Kind};
 use super::tree::PUBLISHED_FLOOR_NS;
 use crate::table::{Align, aligned};
 
@@ -64,8 +63,38 @@ impl Outcome {
 /// Allocations per operation that are not the operation's: what grows now and then.
 const SURPLUS: f64 = 0.01;
 
-/// The table, the floor, and how many goals are met.
-pub fn summary(outcomes: &[Outcome]) -> String {
+/// The tables, the floor, and how many goals are met.
+pub fn summary(outcomes: &[Outcome], compared: &[Compared]) -> String {
+    let mut tables = Vec::new();
+    if !outcomes.is_empty() {
+        tables.push(table(outcomes) + &notes(outcomes));
+    }
+    if !compared.is_empty() {
+        tables.push(crates(compared));
+    }
+    let of_outcomes = outcomes.iter().map(|of| of.floor_ns);
+    let floors = || (of_outcomes.clone()).chain(compared.iter().map(|of| of.floor_ns));
+    let goals = Vec::from_iter(
+        (outcomes.iter().flat_map(Outcome::goals).map(|(_, met)| met)).chain(
+            compared
+                .iter()
+                .flat_map(Compared::goals)
+                .map(|(_, met)| met),
+        ),
+    );
+    tables.push(format!(
+        "floor: {} to {} ns ({PUBLISHED_FLOOR_NS} where the original was measured, whose figures are scaled by it, row by row)\n\
+         goals: {} of {} met\n",
+        figure(floors().fold(f64::MAX, f64::min)),
+        figure(floors().fold(0.0, f64::max)),
+        goals.iter().filter(|met| **met).count(),
+        goals.len(),
+    ));
+    tables.join("\n")
+}
+
+/// Every benchmark, and what it is held against.
+fn table(outcomes: &[Outcome]) -> String {
     let heads = [
         "name",
         "ns/op",
@@ -80,39 +109,69 @@ pub fn summary(outcomes: &[Outcome]) -> String {
     ];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     lines.extend(outcomes.iter().map(line));
-    let align = |column| match column {
+    aligned(&lines, |column| match column {
         0 | 5..=7 => Align::Left,
         _ => Align::Right,
-    };
-    let mut text = aligned(&lines, align);
-    let goals: Vec<(String, bool)> = outcomes.iter().flat_map(Outcome::goals).collect();
-    let met = goals.iter().filter(|(_, met)| *met).count();
-    let least = outcomes
-        .iter()
-        .map(|of| of.floor_ns)
-        .fold(f64::MAX, f64::min);
-    let most = outcomes.iter().map(|of| of.floor_ns).fold(0.0, f64::max);
-    let _ = writeln!(text);
+    })
+}
+
+/// What the table cannot say.
+fn notes(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
     if outcomes
         .iter()
         .any(|of| of.name.starts_with("read_only_mix/"))
     {
-        let _ = writeln!(
-            text,
-            "read_only_mix: 326 to 386 ns were published over all sizes; the least is shown."
-        );
+        text += "read_only_mix: 326 to 386 ns were published over all sizes; the least is shown.\n";
     }
     if let Some(convoys) = convoys(outcomes) {
-        let _ = writeln!(text, "{convoys}");
+        text += &convoys;
     }
-    let _ = writeln!(
-        text,
-        "floor: {} to {} ns ({PUBLISHED_FLOOR_NS} where the original was measured, whose figures are scaled by it, row by row)",
-        figure(least),
-        figure(most),
-    );
-    let _ = writeln!(text, "goals: {met} of {} met", goals.len());
     text
+}
+
+/// Other crates, and how many times what ours takes each of them takes.
+fn crates(compared: &[Compared]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for figure in compared.iter().flat_map(|of| &of.figures) {
+        if !names.contains(&figure.name) {
+            names.push(figure.name);
+        }
+    }
+    let mut lines = vec![
+        ["name"]
+            .iter()
+            .chain(&names)
+            .chain(&["met"])
+            .map(|head| (*head).to_owned())
+            .collect(),
+    ];
+    lines.extend(compared.iter().map(|of| {
+        let cell = |name: &&str| {
+            let found = of.figures.iter().find(|figure| figure.name == *name);
+            found.map_or("-".to_owned(), |found| match found.kind {
+                Kind::Ours => figure(found.ns),
+                _ => format!("{} ({}x)", figure(found.ns), ratio(of.times(found))),
+            })
+        };
+        let goals = of.goals();
+        let missed = Vec::from_iter(goals.iter().filter(|(_, met)| !met).map(|(name, _)| *name));
+        let met = match &missed[..] {
+            [] => "yes".to_owned(),
+            missed => format!("no: {}", missed.join(", ")),
+        };
+        [of.name.clone()]
+            .into_iter()
+            .chain(names.iter().map(cell))
+            .chain([met])
+            .collect()
+    }));
+    let last = names.len() + 1;
+    aligned(&lines, |column| match column {
+        0 => Align::Left,
+        column if column == last => Align::Left,
+        _ => Align::Right,
+    })
 }
 
 /// The time of a convoy by its waiters.
@@ -125,7 +184,7 @@ fn convoys(outcomes: &[Outcome]) -> Option<String> {
             Some(format!("{} ns of {waiters}", figure(each)))
         })
         .collect();
-    (!each.is_empty()).then(|| format!("convoy: each waiter takes {}.", each.join(", ")))
+    (!each.is_empty()).then(|| format!("convoy: each waiter takes {}.\n", each.join(", ")))
 }
 
 fn line(of: &Outcome) -> Vec<String> {
@@ -186,6 +245,7 @@ fn ratio(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::micro::rivals::{Figure, Operation};
 
     fn outcome(name: &str, ns: f64, original_ns: Option<f64>, goal: Goal) -> Outcome {
         Outcome {
@@ -234,6 +294,38 @@ mod tests {
             outcome("convoy/10", 31_000.0, Some(14_400.0), Goal::default()),
             outcome("convoy/1000", 3_100_000.0, Some(55.6e6), Goal::default()),
         ];
-        insta::assert_snapshot!(summary(&outcomes));
+        insta::assert_snapshot!(summary(&outcomes, &[]));
+    }
+
+    #[test]
+    fn other_crates_stand_in_columns_with_what_ours_is_ahead_by() {
+        let figure = |(name, kind, ns)| Figure { name, kind, ns };
+        let of = |name: &str, operation, figures: &[(&'static str, Kind, f64)]| Compared {
+            name: name.to_owned(),
+            operation,
+            floor_ns: 140.0,
+            figures: figures.iter().copied().map(figure).collect(),
+        };
+        let compared = [
+            of(
+                "tree/crates/change/16",
+                Operation::Change,
+                &[
+                    ("ours", Kind::Ours, 40.0),
+                    ("BTreeMap", Kind::Floor, 30.0),
+                    ("iset", Kind::Intervals, 119.0),
+                    ("imbl", Kind::Persistent, 68.0),
+                ],
+            ),
+            of(
+                "tree/crates/snapshot_insert/16",
+                Operation::SnapshotInsert,
+                &[
+                    ("ours", Kind::Ours, 300.0),
+                    ("imbl", Kind::Persistent, 540.0),
+                ],
+            ),
+        ];
+        insta::assert_snapshot!(summary(&[], &compared));
     }
 }

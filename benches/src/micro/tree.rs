@@ -140,15 +140,13 @@ fn probes(n: u64) -> u64 {
 }
 
 /// Several benchmarks' map, filled by the first that needs it.
-type Filled<M> = Rc<LazyCell<RefCell<M>, Box<dyn FnOnce() -> RefCell<M>>>>;
+pub(super) type Filled<M> = Rc<LazyCell<RefCell<M>, Box<dyn FnOnce() -> RefCell<M>>>>;
 
-fn filled<M: Map>(n: u64) -> Filled<M> {
-    Rc::new(LazyCell::new(Box::new(move || RefCell::new(full(n)))))
-}
-
-/// A map of `n` items, put in in random order.
-fn full<M: Map>(n: u64) -> M {
-    grown(shuffled::<M>(n, 1))
+/// A map of `n` items, put in in random order when it is needed.
+pub(super) fn shared<M: Map>(n: u64) -> Filled<M> {
+    Rc::new(LazyCell::new(Box::new(move || {
+        RefCell::new(grown(shuffled::<M>(n, 1)))
+    })))
 }
 
 fn grown<M: Map>(items: impl IntoIterator<Item = M::Item>) -> M {
@@ -202,7 +200,7 @@ impl<T: Clone> Probes<T> {
 pub fn benchmarks<M: Tree>(scale: Scale) -> Vec<Benchmark> {
     let of = |published: u64| {
         let n = scale.of(published);
-        let [changed, cloned, copied, searched, scanned] = of_one(&filled::<M>(n));
+        let [changed, cloned, copied, searched, scanned] = of_one(&shared::<M>(n));
         [
             Benchmark::new("insert", move || insert::<M>(n)).in_units_of(n),
             Benchmark::new("remove", move || remove::<M>(n)).in_units_of(n),
@@ -223,7 +221,7 @@ pub fn benchmarks<M: Tree>(scale: Scale) -> Vec<Benchmark> {
 pub fn floors<M: Map>(scale: Scale) -> Vec<Benchmark> {
     let of = |published: u64| {
         let n = scale.of(published);
-        let [changed, searched] = of_one(&filled::<M>(n));
+        let [changed, searched] = of_one(&shared::<M>(n));
         [
             Benchmark::new("remove_insert", move || remove_insert(changed, n)),
             Benchmark::new("first_overlap", move || first_overlap(searched, n)),
@@ -244,7 +242,7 @@ fn named(benchmark: Benchmark, n: u64) -> Benchmark {
 
 /// What machines are compared by: the pair of remove and insert in an ordered map of 1,024 entries.
 pub fn floor() -> Work {
-    remove_insert(filled::<Std>(1024), 1024)
+    remove_insert(shared::<Std>(1024), 1024)
 }
 
 /// What an operation of the [`floor`] took where the published figures were measured, in nanoseconds.
@@ -297,6 +295,27 @@ fn remove_insert<M: Map>(map: Filled<M>, n: u64) -> Work {
     })
 }
 
+/// An operation is one of the pair.
+pub(super) fn change<M: Map>(map: Filled<M>, n: u64) -> Work {
+    let mut pairs = remove_insert(map, n);
+    Box::new(move |operations| pairs(operations / 2))
+}
+
+/// What is inserted is gone with the snapshot, so that the map keeps its size.
+pub(super) fn snapshot_insert<M: Map + Clone>(map: Filled<M>, n: u64) -> Work {
+    let mut probes = Probes::new::<M>(n, |_| n);
+    Box::new(move |operations| {
+        let (map, items) = (map.borrow(), probes.take(operations));
+        Spent::on(|| {
+            for item in items {
+                let mut snapshot = map.clone();
+                snapshot.insert(item);
+                drop(black_box(snapshot));
+            }
+        })
+    })
+}
+
 fn snapshot<M: Map + Clone>(map: Filled<M>) -> Work {
     Box::new(move |operations| {
         let map = map.borrow();
@@ -330,7 +349,7 @@ fn snapshot_insert_remove<M: Map + Clone>(map: Filled<M>, n: u64) -> Work {
     })
 }
 
-fn first_overlap<M: Map>(map: Filled<M>, n: u64) -> Work {
+pub(super) fn first_overlap<M: Map>(map: Filled<M>, n: u64) -> Work {
     let mut probes = Probes::new::<M>(n, |i| i);
     Box::new(move |operations| {
         let map = map.borrow();
