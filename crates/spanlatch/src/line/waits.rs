@@ -266,6 +266,8 @@ impl Line {
         let request = self.requests.get(id)?;
         let contended = request.contended.as_ref()?;
         let wait = contended.wait?;
+        // None if it has found out that nothing is left, and was not polled yet.
+        let wants = request.latches.get(contended.look.latch)?;
         let elapsed = |since: Instant| now.saturating_duration_since(since);
         let mut head = self.requests.get(wait.on);
         for _ in 0..self.steps {
@@ -278,7 +280,7 @@ impl Line {
             request: id.sequence,
             label: request.label.clone(),
             waited: elapsed(wait.since),
-            wants: request.latches[contended.look.latch].declaration(),
+            wants: wants.declaration(),
             on: wait.on.sequence,
             head: head.map(|head| Head {
                 request: head.id.sequence,

@@ -381,3 +381,17 @@ fn the_monitor_thread_ends_when_nobody_uses_the_manager() {
     while ticks.recv().is_ok() {}
     assert!(ticks.recv().is_err());
 }
+
+#[test]
+fn a_wait_that_has_found_out_that_nothing_is_left_is_counted_and_not_described() {
+    let bench = Bench::new();
+    let guard = bench.manager.acquire(&spans("W a")).unwrap();
+    let mut task = bench.waiting("W a");
+    drop(guard);
+    assert!(task.pending.is_ready());
+    bench.pass(6);
+    assert_eq!(bench.slow.value(), 1, "until it is polled");
+    assert_eq!(bench.log.lines(), [""; 0]);
+    assert!(task.poll().is_ready());
+    assert_eq!(bench.slow.value(), 0);
+}
