@@ -84,7 +84,8 @@ pub struct Options {
     /// List the published rows and what runs for them, and run nothing
     #[arg(long, conflicts_with_all = ["runs", "duration", "quick", "out"])]
     pub list: bool,
-    /// Where results.json and report.html go [default: a new folder in target/spanlatch-bench]
+    /// Where results.json and report.html go; neither may be there yet [default: a new folder in
+    /// target/spanlatch-bench]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What is printed

@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::results::{Measured, Results};
 use crate::sample::Sample;
-use crate::table::{self, Pair};
+use crate::table::{self, Pair, Sides};
 
 /// Whose samples are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,9 +80,26 @@ fn circumstances(a: &Results, b: &Results) -> String {
     )
 }
 
-/// The tables that compare what one side did in `a` (old) with what it did in `b` (new), before them a
-/// line if machine, cores, duration or version differ, and after them the rows that only one of the two
-/// has.
+/// What two sessions are called: by their files' names, or by the whole paths where those are the same.
+fn sides(a: &Saved, b: &Saved) -> Sides {
+    let name = |saved: &Saved| {
+        saved
+            .file
+            .file_name()
+            .map(|name| name.display().to_string())
+    };
+    match (name(a), name(b)) {
+        (Some(old), Some(new)) if old != new => Sides { old, new },
+        _ => Sides {
+            old: a.file.display().to_string(),
+            new: b.file.display().to_string(),
+        },
+    }
+}
+
+/// The tables that compare what one side did in `a` with what it did in `b`, before them a line if machine,
+/// cores, duration or version differ, and after them the rows that only one of the two has. What was
+/// published compares other things, and is not in them.
 ///
 /// # Errors
 ///
@@ -103,7 +120,7 @@ pub fn tables(a: &Saved, b: &Saved, whose: Whose, filter: Option<&Regex>) -> Res
                 name: &row.name,
                 old: samples(whose, row),
                 new: samples(whose, other),
-                beside: row.beside.as_ref(),
+                beside: None,
             }),
             None => writeln!(alone, "only in {}: {}", a.file.display(), row.name)?,
         }
@@ -124,7 +141,7 @@ pub fn tables(a: &Saved, b: &Saved, whose: Whose, filter: Option<&Regex>) -> Res
             b.file.display()
         );
     }
-    Ok(circumstances(&a.results, &b.results) + &table::all(&pairs) + &alone)
+    Ok(circumstances(&a.results, &b.results) + &table::all(&pairs, &sides(a, b)) + &alone)
 }
 
 #[cfg(test)]
@@ -175,6 +192,37 @@ mod tests {
                 "{warning}"
             );
             assert_eq!(rest, same);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn columns_are_headed_by_the_files_and_nothing_published_is_shown() -> Result<()> {
+        let named = |file: &str| -> Result<Saved> {
+            Ok(Saved {
+                file: file.into(),
+                ..saved()?
+            })
+        };
+        for (a, b, heads) in [
+            ("runs/one.json", "runs/two.json", ["one.json", "two.json"]),
+            (
+                "a/results.json",
+                "b/results.json",
+                ["a/results.json", "b/results.json"],
+            ),
+        ] {
+            let text = tables(&named(a)?, &named(b)?, Whose::Manager, None)?;
+            let head: Vec<&str> = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .split_whitespace()
+                .collect();
+            assert_eq!(
+                head,
+                ["name", heads[0], "ops/sec", heads[1], "ops/sec", "delta"]
+            );
         }
         Ok(())
     }

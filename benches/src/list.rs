@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use regex::Regex;
 
 use crate::metric::Metric;
@@ -21,7 +21,7 @@ pub fn chosen(choice: &Choice, cores: usize, filter: Option<&Regex>) -> Result<V
 ///
 /// # Errors
 ///
-/// If the published table is malformed.
+/// If nothing matches, or the published table is malformed.
 pub fn list(choice: &Choice, cores: usize, filter: Option<&Regex>) -> Result<String> {
     let matches = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
     let mut text = String::new();
@@ -51,5 +51,14 @@ pub fn list(choice: &Choice, cores: usize, filter: Option<&Regex>) -> Result<Str
             let _ = writeln!(text, "{}", row.name);
         }
     }
+    if text.is_empty() {
+        bail!(nothing_matches(choice, filter));
+    }
     Ok(text)
+}
+
+/// What to say if a filter leaves nothing over.
+pub fn nothing_matches(choice: &Choice, filter: Option<&Regex>) -> String {
+    let filter = filter.map_or("", |filter| filter.as_str());
+    format!("no row of {choice} matches {filter:?}")
 }

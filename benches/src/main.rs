@@ -12,7 +12,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use spanlatch_benches::cli::{Cli, Compare, Format, Job, Micro, Options, in_one_line};
 use spanlatch_benches::compare::{Saved, tables};
-use spanlatch_benches::list::{chosen, list};
+use spanlatch_benches::list::{chosen, list, nothing_matches};
 use spanlatch_benches::micro::benchmark::Scale;
 use spanlatch_benches::micro::measure::{Effort, Floor};
 use spanlatch_benches::micro::rivals::comparisons;
@@ -94,7 +94,7 @@ fn run(choice: Choice, options: &Options) -> Result<End, Failure> {
     let plan = Plan::of(choice, options).map_err(Failure::Usage)?;
     if options.list {
         let text = list(&plan.choice, plan.cores.count(), options.filter.as_ref())
-            .map_err(Failure::Broken)?;
+            .map_err(Failure::Usage)?;
         return print(&text).map_err(Failure::Broken);
     }
     plan.run(options)
@@ -169,8 +169,7 @@ impl Plan {
                 bail!("--list has no --format json");
             }
         } else if rows.is_empty() {
-            let filter = options.filter.as_ref().map_or("", |filter| filter.as_str());
-            bail!("no row of {choice} matches {filter:?}");
+            bail!(nothing_matches(&choice, options.filter.as_ref()));
         } else if let Some(reason) = rows.iter().map(Row::unavailable).min().flatten() {
             bail!("none of these rows runs: nodes=3 {reason}");
         }
@@ -214,7 +213,11 @@ fn compare(files: &Compare) -> Result<End> {
     print(&tables(&a, &b, files.side, files.filter.as_ref())?)
 }
 
-/// The folder that the results go to. Made before anything runs, so that nothing is measured in vain.
+/// What is written into the folder that the results go to.
+const DATA: &str = "results.json";
+const PAGE: &str = "report.html";
+
+/// The folder that the results go to. What is there already is not overwritten. Made before anything runs, so that nothing is measured in vain.
 fn folder(options: &Options, choice: &Choice) -> Result<PathBuf> {
     let folder = match &options.out {
         Some(folder) => folder.clone(),
@@ -231,6 +234,11 @@ fn folder(options: &Options, choice: &Choice) -> Result<PathBuf> {
                 .join(format!("{}-{choice}", now.replace(':', "")))
         }
     };
+    for file in [DATA, PAGE].map(|name| folder.join(name)) {
+        if file.exists() {
+            bail!("{} exists; --out needs another folder", file.display());
+        }
+    }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }
@@ -273,7 +281,7 @@ fn show(bar: &ProgressBar, progress: &Progress<'_>) {
 
 /// Prints the results, and saves them.
 fn report(results: &Results, format: Format, folder: &Path) -> Result<()> {
-    let (data, page) = (folder.join("results.json"), folder.join("report.html"));
+    let (data, page) = (folder.join(DATA), folder.join(PAGE));
     results.save(&data)?;
     fs::write(&page, html(results)?).with_context(|| format!("cannot write {}", page.display()))?;
     match format {

@@ -8,7 +8,7 @@ use crate::metric::Metric;
 use crate::results::Results;
 use crate::sample::Sample;
 use crate::stats::{ALPHA, Summary};
-use crate::table::{Pair, delta, figures};
+use crate::table::{Pair, Sides, delta, figures, median, nothing_ran};
 
 mod plot;
 
@@ -203,9 +203,7 @@ fn latching(page: &mut String, results: &Results) -> Result<()> {
         ];
         for (of, show) in columns.into_iter().zip(shows) {
             for samples in [&row.old, &row.new] {
-                let figures: Vec<f64> = samples.iter().map(of).collect();
-                let shown =
-                    Summary::of(&figures).map_or_else(|| "&ndash;".to_owned(), |s| show(s.median));
+                let shown = median(samples, of).map_or_else(|| "&ndash;".to_owned(), show);
                 write!(page, "<td>{shown}</td>")?;
             }
         }
@@ -217,6 +215,10 @@ fn latching(page: &mut String, results: &Results) -> Result<()> {
 
 fn foot(page: &mut String, results: &Results) -> Result<()> {
     page.push_str("<section class=\"notes\"><h2>How to read this</h2>\n<ul>\n");
+    let pairs: Vec<Pair<'_>> = results.rows.iter().map(Pair::from).collect();
+    for line in nothing_ran(&pairs, &Sides::default()) {
+        writeln!(page, "<li>{}.</li>", escape(&line))?;
+    }
     for (name, reason) in &results.unavailable {
         writeln!(
             page,

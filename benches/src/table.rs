@@ -20,6 +20,32 @@ pub struct Pair<'a> {
     pub beside: Option<&'a Beside>,
 }
 
+/// What the two lists are called in the heads of the tables.
+#[derive(Clone, Debug)]
+pub struct Sides {
+    /// What is compared with.
+    pub old: String,
+    /// What is compared.
+    pub new: String,
+}
+
+impl Default for Sides {
+    /// The predecessor is old, the latch manager new.
+    fn default() -> Self {
+        Self {
+            old: "old".to_owned(),
+            new: "new".to_owned(),
+        }
+    }
+}
+
+impl Sides {
+    /// The heads of two columns.
+    fn heads(&self, of: &str) -> [String; 2] {
+        [&self.old, &self.new].map(|side| format!("{side} {of}"))
+    }
+}
+
 impl<'a> From<&'a Measured> for Pair<'a> {
     fn from(row: &'a Measured) -> Self {
         Self {
@@ -34,22 +60,52 @@ impl<'a> From<&'a Measured> for Pair<'a> {
 /// All tables of a session: throughput, latencies, tails, and how the latches were used.
 pub fn session(results: &Results) -> String {
     let pairs: Vec<Pair<'_>> = results.rows.iter().map(Pair::from).collect();
-    let mut text = all(&pairs);
+    let mut text = all(&pairs, &Sides::default());
     for (name, reason) in &results.unavailable {
         let _ = writeln!(text, "not run: {name}: {reason}");
     }
     text
 }
 
-/// All tables of some pairs.
-pub fn all(pairs: &[Pair<'_>]) -> String {
+/// All tables of some pairs, and below them the runs that have no figures.
+pub fn all(pairs: &[Pair<'_>], sides: &Sides) -> String {
     let tables = Metric::ALL
-        .map(|metric| comparison(metric, pairs))
+        .map(|metric| comparison(metric, pairs, sides))
         .into_iter();
-    tables
-        .chain([tails(pairs), latching(pairs)])
+    let mut text = tables
+        .chain([tails(pairs, sides), latching(pairs, sides)])
         .collect::<Vec<String>>()
-        .join("\n")
+        .join("\n");
+    for line in nothing_ran(pairs, sides) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// A line for each list with runs in which nothing ended.
+pub fn nothing_ran(pairs: &[Pair<'_>], sides: &Sides) -> Vec<String> {
+    let of_pair = |pair: &Pair<'_>| {
+        [(&sides.old, pair.old), (&sides.new, pair.new)]
+            .into_iter()
+            .filter_map(|(side, samples)| {
+                let idle = samples.len() - ran(samples).count();
+                let all = samples.len();
+                (idle > 0).then(|| {
+                    format!(
+                        "nothing ran: {} ({side}): no operation ended in {idle} of {all} runs, which have no \
+                         figures; measure for longer",
+                        pair.name
+                    )
+                })
+            })
+            .collect::<Vec<String>>()
+    };
+    pairs.iter().flat_map(of_pair).collect()
+}
+
+/// The samples that have figures: an operation ended.
+fn ran(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples.iter().filter(|sample| sample.ops > 0)
 }
 
 /// The change of a metric and how sure it is: `+3.22%` and `(p=0.008 n=5+5)`.
@@ -66,21 +122,24 @@ pub fn delta(metric: Metric, pair: &Pair<'_>) -> (String, String) {
     }
 }
 
-/// The figures of a metric, one a sample.
+/// The figures of a metric, one for each sample in which an operation ended.
 pub fn figures(metric: Metric, samples: &[Sample]) -> Vec<f64> {
-    samples.iter().map(|sample| metric.of(sample)).collect()
+    ran(samples).map(|sample| metric.of(sample)).collect()
 }
 
-fn comparison(metric: Metric, pairs: &[Pair<'_>]) -> String {
-    let label = metric.label();
-    let mut lines = vec![vec![
-        "name".to_owned(),
-        format!("old {label}"),
-        format!("new {label}"),
-        "delta".to_owned(),
-        String::new(),
-        "published".to_owned(),
-    ]];
+/// The median of what something is in these samples; `None` if in none of them an operation ended.
+pub fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
+    let figures: Vec<f64> = ran(samples).map(of).collect();
+    Summary::of(&figures).map(|summary| summary.median)
+}
+
+fn comparison(metric: Metric, pairs: &[Pair<'_>], sides: &Sides) -> String {
+    let [old, new] = sides.heads(metric.label());
+    let mut heads = vec!["name".to_owned(), old, new, "delta".to_owned()];
+    if pairs.iter().any(|pair| pair.beside.is_some()) {
+        heads.extend([String::new(), "published".to_owned()]);
+    }
+    let mut lines = vec![heads];
     for pair in pairs {
         let side = |samples: &[Sample]| match Summary::of(&figures(metric, samples)) {
             Some(Summary { median, spread }) => {
@@ -104,37 +163,27 @@ fn comparison(metric: Metric, pairs: &[Pair<'_>]) -> String {
     aligned(&lines, |_| Align::Left)
 }
 
-fn tails(pairs: &[Pair<'_>]) -> String {
-    let mut lines = vec![
-        ["name", "old p99.9", "new p99.9", "old max", "new max"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+fn tails(pairs: &[Pair<'_>], sides: &Sides) -> String {
+    let heads = ["p99.9", "max"].map(|of| sides.heads(of));
+    let mut lines = vec![named("name", heads.into_iter().flatten())];
     for pair in pairs {
+        let most = |samples| ran(samples).map(|sample| sample.max_us).reduce(f64::max);
         let figures = [
             median(pair.old, |sample| sample.p999_us),
             median(pair.new, |sample| sample.p999_us),
-            pair.old.iter().map(|sample| sample.max_us).reduce(f64::max),
-            pair.new.iter().map(|sample| sample.max_us).reduce(f64::max),
+            most(pair.old),
+            most(pair.new),
         ];
         let shown =
             figures.map(|figure| figure.map_or_else(|| "-".to_owned(), |us| Metric::P99.show(us)));
-        lines.push([pair.name.to_owned()].into_iter().chain(shown).collect());
+        lines.push(named(pair.name, shown));
     }
     aligned(&lines, |_| Align::Left)
 }
 
-fn latching(pairs: &[Pair<'_>]) -> String {
-    let heads = [
-        "name",
-        "old waits/op",
-        "new waits/op",
-        "old latches held",
-        "new latches held",
-        "old latching CPU",
-        "new latching CPU",
-    ];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+fn latching(pairs: &[Pair<'_>], sides: &Sides) -> String {
+    let heads = ["waits/op", "latches held", "latching CPU"].map(|of| sides.heads(of));
+    let mut lines = vec![named("name", heads.into_iter().flatten())];
     for pair in pairs {
         let both = |show: fn(f64) -> String, of: fn(&Latching) -> f64| {
             [pair.old, pair.new].map(|samples| {
@@ -152,19 +201,13 @@ fn latching(pairs: &[Pair<'_>]) -> String {
                 |latching| latching.cpu_share,
             ),
         ];
-        lines.push(
-            [pair.name.to_owned()]
-                .into_iter()
-                .chain(figures.into_iter().flatten())
-                .collect(),
-        );
+        lines.push(named(pair.name, figures.into_iter().flatten()));
     }
     aligned(&lines, |_| Align::Left)
 }
 
-fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
-    let figures: Vec<f64> = samples.iter().map(of).collect();
-    Summary::of(&figures).map(|summary| summary.median)
+fn named(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    [name.to_owned()].into_iter().chain(cells).collect()
 }
 
 /// On which side of its column a cell stands.
@@ -311,6 +354,30 @@ mod tests {
             delta(Metric::P50, &pair),
             ("?".to_owned(), "(n=5+0)".to_owned())
         );
-        assert!(all(&[pair]).contains(" - "));
+        assert!(all(&[pair], &Sides::default()).contains(" - "));
+    }
+
+    #[test]
+    fn a_run_in_which_no_operation_ended_has_no_figures_and_is_named() {
+        let old = samples([0, 0, 0, 0, 0]);
+        let new = samples([0, 2, 3, 4, 5]);
+        let pair = Pair {
+            name: "x",
+            old: &old,
+            new: &new,
+            beside: None,
+        };
+        let text = all(&[pair], &Sides::default());
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('x')).collect();
+        assert!(rows.iter().all(|row| row.starts_with("x     -")), "{text}");
+        assert!(!text.contains(" 0.00"), "{text}");
+        let idle: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("nothing ran: x"))
+            .collect();
+        assert!(
+            idle.len() == 2 && idle[0].contains("5 of 5") && idle[1].contains("1 of 5"),
+            "{idle:?}"
+        );
     }
 }

@@ -14,6 +14,10 @@ pub const WHOLE_CYCLE: u64 = i64::MAX as u64;
 
 /// The most rows of an operation, split points, and workers: what fits into memory with ease.
 const MOST: u32 = 100_000;
+/// The most bytes that all operations in flight may bring along: what fits into memory with ease.
+const MOST_IN_FLIGHT: u64 = 1 << 30;
+/// What a row takes beside its value, at least: key, request and version.
+const ROW_BYTES: u64 = 100;
 /// The largest value that the store accepts.
 const MOST_BYTES: usize = StoreBuilder::MAX_VALUE_BYTES;
 
@@ -73,6 +77,14 @@ impl Flags {
     }
 }
 
+impl Flags {
+    /// What all operations in flight take at most.
+    fn bytes_in_flight(&self) -> u64 {
+        let rows = u64::from(self.batch).saturating_mul(u64::from(self.concurrency));
+        rows.saturating_mul(ROW_BYTES.saturating_add(self.max_block_bytes as u64))
+    }
+}
+
 /// Settings that make no workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
@@ -112,6 +124,22 @@ pub enum WorkloadError {
     /// Nobody to do the work, or more than fit into memory.
     #[error("concurrency {0} is not in 1..={MOST}")]
     Concurrency(u32),
+    /// Each is possible, but not all of them together.
+    #[error(
+        "batch {batch}, max-block-bytes {max_block_bytes} and concurrency {concurrency} together need {} MiB for \
+         the operations in flight, more than {} MiB",
+        bytes >> 20, MOST_IN_FLIGHT >> 20
+    )]
+    InFlight {
+        /// Rows per operation.
+        batch: u32,
+        /// The largest value.
+        max_block_bytes: usize,
+        /// Operations.
+        concurrency: u32,
+        /// Bytes of them all.
+        bytes: u64,
+    },
 }
 
 /// A workload whose settings make sense together.
@@ -148,6 +176,13 @@ impl Workload {
             Err(WorkloadError::SequentialSplits(splits))
         } else if !(1..=MOST).contains(&flags.concurrency) {
             Err(WorkloadError::Concurrency(flags.concurrency))
+        } else if flags.bytes_in_flight() > MOST_IN_FLIGHT {
+            Err(WorkloadError::InFlight {
+                batch: flags.batch,
+                max_block_bytes: max,
+                concurrency: flags.concurrency,
+                bytes: flags.bytes_in_flight(),
+            })
         } else {
             Ok(Self(flags))
         }

@@ -82,6 +82,12 @@ fn every_mistake_is_one_clear_line_and_exit_code_2() {
         (&["--list", "--format", "json"], "--list"),
         (&["--filter", "("], "--filter"),
         (&["--filter", "no such row"], "no such row"),
+        (&["--list", "--filter", "no such row"], "no such row"),
+        (&["all", "--list", "--filter", "no such row"], "no such row"),
+        (
+            &["kv", "--batch", "1000", "--max-block-bytes", "1000000"],
+            "batch 1000, max-block-bytes 1000000",
+        ),
         (&["--format", "xml"], "xml"),
         (&["standard", "--filter", "nodes=3"], "replication"),
         (&["--out", "/dev/null/folder"], "/dev/null/folder"),
@@ -186,6 +192,20 @@ fn help_and_version_are_no_mistakes() {
 }
 
 #[test]
+fn the_help_of_a_command_lists_its_own_options_and_no_others() {
+    for (command, has, has_not) in [
+        ("compare", "--side", "--duration"),
+        ("micro", "--quick", "--runs"),
+        ("standard", "--runs", "--side"),
+    ] {
+        let output = bench(&[command, "--help"]);
+        let help = text(&output.stdout);
+        assert!(output.status.success());
+        assert!(help.contains(has) && !help.contains(has_not), "{help}");
+    }
+}
+
+#[test]
 fn a_session_prints_tables_and_leaves_data_and_a_report() {
     let folder = Folder::new("session");
     let out = folder.path("made/as/needed");
@@ -284,12 +304,24 @@ fn two_saved_sessions_are_compared_in_the_same_tables() {
     measured(&a, &[]);
     measured(&b, &[]);
     let files = [format!("{a}/results.json"), format!("{b}/results.json")];
+    let again = bench(&["kv", "--duration", "20ms", "--out", &a]);
+    assert_eq!(again.status.code(), Some(2));
+    let refusal = text(&again.stderr);
+    assert!(
+        refusal.contains(&files[0]) && refusal.lines().count() == 1,
+        "{refusal}"
+    );
     for side in ["manager", "predecessor"] {
         let output = bench(&["compare", &files[0], &files[1], "--side", side]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let stdout = text(&output.stdout);
         assert!(
             stdout.starts_with("name") && stdout.contains("n=2+2"),
+            "{stdout}"
+        );
+        let heads = [&files[0], &files[1]].map(|file| format!("{file} p99 "));
+        assert!(
+            heads.iter().all(|head| stdout.contains(head)) && !stdout.contains("published"),
             "{stdout}"
         );
     }
