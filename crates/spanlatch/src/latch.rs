@@ -31,6 +31,7 @@ pub(crate) struct Latch {
 }
 
 impl From<&Declaration> for Latch {
+    #[inline]
     fn from(declaration: &Declaration) -> Self {
         Latch {
             interval: interval(declaration.span()),
@@ -41,6 +42,7 @@ impl From<&Declaration> for Latch {
     }
 }
 
+#[inline]
 fn interval(span: &Span) -> Interval<CompactKey> {
     let start = span.start().into();
     match span.end() {

@@ -118,7 +118,8 @@ impl Pending {
 
     /// Parks the thread on the future.
     fn park(mut self, deadline: Option<Instant>) -> Result<Guard, WaitError> {
-        if self.is_ready() {
+        // Whoever holds latches for a moment only lets go of them before a thread can be parked and woken.
+        if self.is_ready() || sync::spins().any(|()| self.is_ready()) {
             // Ready, or shut down: no waker will be stored.
             if let Poll::Ready(outcome) = self.poll_wait(Waker::noop()) {
                 return outcome;

@@ -71,23 +71,43 @@ impl From<&[u8]> for CompactKey {
         let Some(len) = Len::ALL.get(key.len()) else {
             return Self::long(key);
         };
+        // The bytes are put together as numbers: parts written to memory and read back at once as a whole
+        // would have to wait for each other.
+        let word = |at: usize| {
+            key[at..]
+                .first_chunk()
+                .map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        // The last eight bytes, without those that other words have.
+        let rest = |after: usize| match key.len() - after {
+            0 => 0,
+            len => word(key.len() - 8) >> (8 * (8 - len)),
+        };
+        let words = match key.len() {
+            16.. => [word(0), word(8), rest(16)],
+            8.. => [word(0), rest(8), 0],
+            _ => [short(key), 0, 0],
+        };
+        let [first, second, third] = words.map(u64::to_le_bytes);
         let mut bytes = [0; INLINE];
-        // The first bytes and the last ones, which overlap: no length is copied that isn't known here.
-        if let (Some(first), Some(last)) = (key.first_chunk::<16>(), key.last_chunk::<8>()) {
-            bytes[..16].copy_from_slice(first);
-            bytes[key.len() - 8..key.len()].copy_from_slice(last);
-        } else if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
-            bytes[..8].copy_from_slice(first);
-            bytes[key.len() - 8..key.len()].copy_from_slice(last);
-        } else if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
-            bytes[..4].copy_from_slice(first);
-            bytes[key.len() - 4..key.len()].copy_from_slice(last);
-        } else {
-            for (to, from) in bytes.iter_mut().zip(key) {
-                *to = *from;
-            }
-        }
+        bytes[..8].copy_from_slice(&first);
+        bytes[8..16].copy_from_slice(&second);
+        bytes[16..].copy_from_slice(&third[..INLINE - 16]);
         CompactKey(Repr::Inline { bytes, len: *len })
+    }
+}
+
+/// The bytes of a key of less than eight, as a number.
+#[inline]
+fn short(key: &[u8]) -> u64 {
+    match (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            let [first, last] = [first, last].map(|part| u64::from(u32::from_le_bytes(*part)));
+            first | last << (8 * (key.len() - 4))
+        }
+        _ => (key.iter().zip(0..)).fold(0, |word, (byte, place)| {
+            word | u64::from(*byte) << (8 * place)
+        }),
     }
 }
 

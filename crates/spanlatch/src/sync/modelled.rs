@@ -13,6 +13,11 @@ use shuttle::{sync, thread};
 pub(crate) use sync::atomic::{AtomicU64, Ordering};
 pub(crate) use thread::{Thread, current, park};
 
+/// None: the checker chooses who goes on wherever a thread looks.
+pub(crate) fn spins() -> impl Iterator<Item = ()> {
+    std::iter::empty()
+}
+
 /// As `parking_lot`'s: a panic while it is locked does not poison it.
 #[derive(Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
