@@ -88,11 +88,7 @@ pub enum State {
 
 pub(crate) fn inspect(shared: &Shared) -> Inspection {
     let now = shared.now();
-    let noted = loop {
-        if let Some(noted) = shared.line.lock().note() {
-            break noted;
-        }
-    };
+    let noted = shared.in_stays(|line| line.note());
     let mut owned: BTreeMap<u64, (RequestId, Vec<Latch>)> = BTreeMap::new();
     for (latch, owner) in latches(&noted) {
         let request = owner.request();

@@ -22,7 +22,7 @@ use crate::wake::wake_all;
 pub(crate) use inspect::Noted;
 use latched::Latched;
 use waits::Waits;
-pub(crate) use waits::{SlowWait, Waiting};
+pub(crate) use waits::{Parking, SlowWait, Waiting};
 
 /// How many entries one stay under the mutex looks at by default beyond the request's own: enough that almost
 /// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.

@@ -16,7 +16,7 @@ use crate::monitor::Monitor;
 use crate::optimistic::Optimistic;
 use crate::pending::{Pending, WaitFor};
 use crate::request_builder::RequestBuilder;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::wake::wake_all;
 
 /// Puts requests in line for the spans that they declare.
@@ -217,6 +217,17 @@ impl Default for Manager {
 }
 
 impl Shared {
+    /// Does under the mutex what may take several stays there; between two of them, others get their turn.
+    pub(crate) fn in_stays<T>(&self, mut stay: impl FnMut(&mut Line) -> Option<T>) -> T {
+        let mut line = self.line.lock();
+        loop {
+            if let Some(done) = stay(&mut line) {
+                return done;
+            }
+            MutexGuard::bump(&mut line);
+        }
+    }
+
     pub(crate) fn now(&self) -> Instant {
         (self.clock)()
     }

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use crate::error::WaitError;
 use crate::guard::{Guard, Place};
-use crate::line::Waiting;
+use crate::line::{Parking, Waiting};
 use crate::look::Found;
-use crate::sync::{self, MutexGuard, Thread};
+use crate::sync::{self, Thread};
 use crate::wake::wake_all;
 
 /// A request that has been sequenced and may have to wait.
@@ -62,19 +62,13 @@ impl Pending {
         let Some(place) = &self.place else {
             return true;
         };
-        while !self.ready {
-            let mut line = place.shared().line.lock();
-            if line.is_shut_down() {
-                return true;
-            }
-            match line.look(place.slot) {
-                Found::Nothing => self.ready = true,
-                Found::Conflict(_) => return false,
-                // Others get a turn.
-                Found::OutOfSteps => {}
-            }
-        }
-        true
+        self.ready = self.ready
+            || place.shared().in_stays(|line| match line.look(place.slot) {
+                Found::Nothing => Some(true),
+                Found::Conflict(_) => Some(false),
+                Found::OutOfSteps => None,
+            });
+        self.ready || place.shared().line.lock().is_shut_down()
     }
 
     /// Blocks the thread until every earlier conflicting latch has been released.
@@ -155,27 +149,25 @@ impl Pending {
         if self.ready && !self.parked {
             return Poll::Ready(Ok(()));
         }
-        // Foreign code (the clock, the waker's clone and drop) runs outside the mutex.
         let (shared, slot) = (place.shared(), place.slot);
-        let now = shared.now();
-        let mut waker = Some(waker.clone());
-        let mut line = shared.line.lock();
+        let parking = || Parking {
+            now: shared.now(),
+            waker: Some(waker.clone()),
+        };
+        // Who has parked before is mostly polled when nothing is in the way any more.
+        let mut prepared = (!self.parked).then(parking);
         loop {
-            let waiting = line.wait(slot, now, &mut waker, &shared.metrics);
-            match waiting {
-                // Others get a turn.
-                Waiting::OutOfSteps => MutexGuard::bump(&mut line),
+            match shared.in_stays(|line| line.wait(slot, waker, &mut prepared, &shared.metrics)) {
+                Waiting::MustPark => prepared = Some(parking()),
                 Waiting::Failed(error) => return Poll::Ready(Err(error)),
                 Waiting::Ended(since) => {
-                    drop(line);
                     if let Some(since) = since {
-                        let waited = now.saturating_duration_since(since);
+                        let waited = shared.now().saturating_duration_since(since);
                         shared.metrics.wait.observe(waited);
                     }
                     return Poll::Ready(Ok(()));
                 }
                 Waiting::Parked(poisoned) => {
-                    drop(line);
                     self.parked = true;
                     wake_all(poisoned.into_iter());
                     return Poll::Pending;

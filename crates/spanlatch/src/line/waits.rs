@@ -51,17 +51,26 @@ impl Waits {
     }
 }
 
+/// What a request needs in order to park. It is made outside the mutex: the clock and the waker are foreign
+/// code.
+#[derive(Debug)]
+pub(crate) struct Parking {
+    pub(crate) now: Instant,
+    /// Taken when the request parks; it then has one that was replaced, if any, to be dropped after unlocking.
+    pub(crate) waker: Option<Waker>,
+}
+
 /// How a poll of a request ended.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// It holds its latches; since when it had been waiting, if it had.
     Ended(Option<Instant>),
+    /// It has to park and was not given what it needs for that.
+    MustPark,
     /// It is parked. Those whom its poison concerns are to be woken.
     Parked(Vec<Waker>),
     /// It fails.
     Failed(WaitError),
-    /// Nothing is decided yet: poll again, after others have had their turn.
-    OutOfSteps,
 }
 
 /// A wait that is slow, with what a person needs to find out why.
@@ -88,45 +97,47 @@ pub(crate) struct Head {
 }
 
 impl Line {
-    /// Goes on with a wait: looks for an earlier conflict and parks on it, or ends the wait.
-    ///
-    /// Takes the waker out of `waker` if it parks, and leaves one there that it replaced: what is in it
-    /// afterwards is to be dropped after unlocking. Bounded by the steps of a look, but for poison, which
-    /// takes O(those parked here), once.
+    /// Goes on with a wait: looks for an earlier conflict and parks on it, to be woken by `waker`, or ends
+    /// the wait; `None` if it has to go on in another stay. Bounded by the steps of a look, but for poison, which takes O(those parked here), once.
     pub(crate) fn wait(
         &mut self,
         slot: u32,
-        now: Instant,
-        waker: &mut Option<Waker>,
+        waker: &Waker,
+        parking: &mut Option<Parking>,
         metrics: &LatchMetrics,
-    ) -> Waiting {
+    ) -> Option<Waiting> {
         if self.shut_down {
-            return Waiting::Failed(WaitError::ShuttingDown);
+            return Some(Waiting::Failed(WaitError::ShuttingDown));
         }
-        match self.look(slot) {
+        Some(match self.look(slot) {
             Found::Nothing => {
                 let request = &mut self.requests[slot];
                 let Some((wait, links)) = request.take_wait() else {
-                    return Waiting::Ended(None);
+                    return Some(Waiting::Ended(None));
                 };
-                request.held_since = Some(now);
                 // The waker has been called, or it would not be found out that nothing is left.
                 self.forget_wait(links, &wait, metrics);
                 Waiting::Ended(Some(wait.since))
             }
-            Found::OutOfSteps => Waiting::OutOfSteps,
+            Found::OutOfSteps => return None,
             Found::Conflict(on) => {
-                let mut poisoned = Vec::new();
-                if self.requests[on.slot].poisoned {
-                    match self.requests[slot].on_poison {
-                        OnPoison::Fail => return Waiting::Failed(self.poisoned_error(slot)),
-                        OnPoison::Wait => poisoned = self.poison(slot),
+                let fails = self.requests[slot].on_poison == OnPoison::Fail;
+                let poisoned = self.requests[on.slot].poisoned;
+                if poisoned && fails {
+                    return Some(Waiting::Failed(self.poisoned_error(slot)));
+                }
+                if !self.is_parked(slot, on, waker) {
+                    match parking {
+                        Some(parking) => self.park(slot, on, parking),
+                        None => return Some(Waiting::MustPark),
                     }
                 }
-                self.park(slot, on, now, waker);
-                Waiting::Parked(poisoned)
+                Waiting::Parked(match poisoned {
+                    true => self.poison(slot),
+                    false => Vec::new(),
+                })
             }
-        }
+        })
     }
 
     /// The poisoned latch that the look of a request found last.
@@ -151,17 +162,28 @@ impl Line {
         self.unpark_all(slot)
     }
 
-    /// Parks a request on one that is held, until that is released. O(1).
-    fn park(&mut self, slot: u32, on: RequestId, now: Instant, waker: &mut Option<Waker>) {
-        let wait = self.requests[slot].contended().wait;
+    /// At which position a request is parked on another that is held, if it is.
+    fn position(&self, slot: u32, on: RequestId) -> Option<usize> {
+        let wait = self.requests[slot].wait()?;
+        wait.position.filter(|_| wait.on == on)
+    }
+
+    /// Whether a request is parked on another that is held, to be woken by `waker`.
+    fn is_parked(&self, slot: u32, on: RequestId, waker: &Waker) -> bool {
+        let (Some(position), Some(contended)) =
+            (self.position(slot, on), &self.requests[on.slot].contended)
+        else {
+            return false;
+        };
+        contended.parked_here[position].waker.will_wake(waker)
+    }
+
+    /// Parks a request on another that is held, until that is released. O(1).
+    fn park(&mut self, slot: u32, on: RequestId, Parking { now, waker }: &mut Parking) {
+        let position = self.position(slot, on);
         let parked_here = &mut self.requests[on.slot].contended().parked_here;
-        if let Some(wait) = wait
-            && wait.on == on
-            && let Some(position) = wait.position
-        {
-            if let Some(waker) = waker {
-                std::mem::swap(waker, &mut parked_here[position].waker);
-            }
+        if let (Some(position), Some(waker)) = (position, &mut *waker) {
+            std::mem::swap(waker, &mut parked_here[position].waker);
             return;
         }
         let position = Some(parked_here.len());
@@ -172,7 +194,7 @@ impl Line {
             return;
         }
         *wait = Some(Wait {
-            since: now,
+            since: *now,
             on,
             position,
         });
