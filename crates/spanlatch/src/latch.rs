@@ -130,6 +130,16 @@ impl Owner {
         }
     }
 
+    /// In order, what lies on one interval between the latches of later requests and those of this one.
+    pub(crate) fn at(sequence: u64) -> Self {
+        Owner {
+            sequence,
+            slot: 0,
+            index: 0,
+            timestamp: None,
+        }
+    }
+
     /// Which of the request's latches this is.
     pub(crate) fn index(&self) -> usize {
         self.index as usize

@@ -48,6 +48,8 @@ pub(crate) struct Line {
     waits: Waits,
     /// How many entries one stay under the mutex looks at beyond the request's own.
     steps: usize,
+    /// How many steps all looks together have taken. For tests.
+    steps_taken: u64,
     last_tick: Option<Instant>,
     last_long_hold: Option<Instant>,
     shut_down: bool,
@@ -125,6 +127,7 @@ impl Line {
             scopes: SCOPES.map(Latched::new),
             waits: Waits::new(),
             steps,
+            steps_taken: 0,
             last_tick: None,
             last_long_hold: None,
             shut_down: false,
@@ -190,19 +193,21 @@ impl Line {
     fn look_first_from(&mut self, index: usize, request: &mut Request) -> Found {
         let mut look = Look::at(index);
         let mut steps = self.steps;
+        let mut found = Found::Nothing;
         for latch in &request.latches[index..] {
             let latched = &mut self.scopes[latch.scope as usize];
             let sequence = self.next_sequence;
-            let found = latched.look(&mut self.requests, latch, sequence, &mut look, &mut steps);
+            found = latched.look(&mut self.requests, latch, sequence, &mut look, &mut steps);
             if found != Found::Nothing {
                 let contended = request.contended.get_or_insert_default();
                 contended.look = look;
                 contended.found = found;
-                return found;
+                break;
             }
             look.latch += 1;
         }
-        Found::Nothing
+        self.steps_taken += (self.steps - steps) as u64;
+        found
     }
 
     /// Puts a request at the end of the line.
@@ -255,18 +260,20 @@ impl Line {
 
     fn look_on(&mut self, slot: u32, look: &mut Look) -> Found {
         let mut steps = self.steps;
+        let mut found = Found::Nothing;
         let sequence = self.requests[slot].id.sequence;
         while let Some(latch) = self.requests[slot].latches.get(look.latch) {
             // A copy, since settling reads changes the requests.
             let latch = latch.clone();
             let latched = &mut self.scopes[latch.scope as usize];
-            let found = latched.look(&mut self.requests, &latch, sequence, look, &mut steps);
+            found = latched.look(&mut self.requests, &latch, sequence, look, &mut steps);
             if found != Found::Nothing {
-                return found;
+                break;
             }
             look.latch += 1;
         }
-        Found::Nothing
+        self.steps_taken += (self.steps - steps) as u64;
+        found
     }
 
     /// Takes a request and all its latches out of the line, whether it held or still waited.
@@ -317,6 +324,11 @@ impl Line {
         }
         self.last_long_hold = Some(now);
         Some(held)
+    }
+
+    /// How many latches all looks together have taken a step for.
+    pub(crate) fn steps_taken(&self) -> u64 {
+        self.steps_taken
     }
 
     /// A request's place in sequence order.

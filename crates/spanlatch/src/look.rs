@@ -86,11 +86,12 @@ impl Look {
         steps: &mut usize,
     ) -> Found {
         let access = self.phase.access();
-        let entries = match &self.after {
+        let mut entries = match &self.after {
             None => tree.overlapping(&latch.interval),
             Some((interval, owner)) => tree.overlapping_after(&latch.interval, (interval, owner)),
         };
-        for (interval, owner) in entries {
+        let mut passed = None;
+        while let Some((interval, owner)) = entries.next() {
             let earlier = owner.sequence < sequence;
             let conflict =
                 earlier && conflicts((latch.access, latch.timestamp), (access, owner.timestamp));
@@ -102,6 +103,11 @@ impl Look {
                 };
             }
             *steps -= 1;
+            if owner.sequence > sequence && passed.replace(interval) == Some(interval) {
+                // On one interval the newest come first, and there may be many: go to the earlier ones.
+                let last_later = (interval, &Owner::at(sequence));
+                entries = tree.overlapping_after(&latch.interval, last_later);
+            }
         }
         self.after = None;
         Found::Nothing

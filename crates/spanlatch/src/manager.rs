@@ -198,6 +198,12 @@ impl Manager {
         self.shared.line.lock().verify();
     }
 
+    /// How many steps all searches for conflicts have taken under the mutex. For tests.
+    #[doc(hidden)]
+    pub fn steps_taken(&self) -> u64 {
+        self.shared.line.lock().steps_taken()
+    }
+
     /// Starts a thread that [`tick`](Self::tick)s every `interval`, at least
     /// [`Monitor::MIN_INTERVAL`], until the returned [`Monitor`] is
     /// dropped, or the manager's handles are gone and nobody is in line any more.

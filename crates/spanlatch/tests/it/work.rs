@@ -4,6 +4,7 @@ use allocation_counter::measure;
 use spanlatch::Manager;
 
 use crate::notation::spans;
+use crate::wake::Task;
 
 #[test]
 fn a_request_for_up_to_eight_spans_allocates_nothing_once_its_thread_has_made_one() {
@@ -46,6 +47,57 @@ fn a_wait_allocates_nothing_once_its_thread_has_waited() {
     };
     (0..3).for_each(|_| cycle());
     assert_eq!(measure(cycle).count_total, 0);
+}
+
+/// The steps that all requests of `work` took to look for conflicts.
+fn steps(manager: &Manager, work: impl FnOnce()) -> u64 {
+    let before = manager.steps_taken();
+    work();
+    manager.steps_taken() - before
+}
+
+#[test]
+fn the_work_under_the_mutex_does_not_grow_with_the_number_of_waiters() {
+    let taken = [10, 1000, 10_000].map(|waiters| {
+        let manager = Manager::new();
+        let spans = spans("W a; W b; R c");
+        let holder = manager.acquire(&spans).unwrap();
+        let waiting = Vec::from_iter((0..waiters).map(|_| {
+            let mut task = Task::new(manager.sequence(&spans).unwrap());
+            assert!(task.poll().is_pending());
+            task
+        }));
+        let sequence_and_cancel = steps(&manager, || drop(manager.sequence(&spans).unwrap()));
+        let release = steps(&manager, || drop(holder));
+        let whole = steps(&manager, || {
+            for mut task in waiting {
+                assert!(task.poll().is_ready());
+            }
+        });
+        // For each of three latches: that of the one ahead, two of later ones before those are skipped, and
+        // one's own.
+        assert!(whole <= 12 * waiters, "{whole} steps of {waiters} waiters");
+        (sequence_and_cancel, release)
+    });
+    assert_eq!(taken, [taken[0]; 3]);
+    assert!(taken[0] <= (3, 0), "{taken:?}");
+}
+
+#[test]
+fn the_first_write_after_many_reads_settles_them_in_portions() {
+    let manager = Manager::new();
+    let reads = Vec::from_iter((0..10_000).map(|key| manager.acquire(&spans(&format!("R {key}")))));
+    let mut write = None;
+    let first_stay = steps(&manager, || write = manager.sequence(&spans("W 9")).ok());
+    assert_eq!(first_stay, 128);
+    // All of them are put into the tree once, and one conflicts.
+    let wait = steps(&manager, || {
+        assert!(write.is_some_and(|mut write| !write.is_ready()))
+    });
+    assert!((9_872..10_000).contains(&wait), "{wait}");
+    let later = steps(&manager, || drop(manager.acquire(&spans("W x")).unwrap()));
+    assert_eq!(later, 0);
+    drop(reads);
 }
 
 #[test]
