@@ -5,10 +5,11 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use spanset::{Access, Declaration, conflicts};
+use spanset::{Access, Declaration};
 
 use crate::latch::{Latch, Owner, RequestId, SCOPES};
 use crate::line::{Noted, STEPS};
+use crate::look::Look;
 use crate::manager::Shared;
 
 /// All latches of a manager at one moment, by request: what [`Manager::inspect`](crate::Manager::inspect)
@@ -163,15 +164,15 @@ fn conflict(
     own: &[Latch],
 ) -> Option<(Declaration, u64, Declaration)> {
     own.iter().find_map(|latch| {
-        let [writes, reads] = &noted[latch.scope as usize];
-        let reads = (latch.access == Access::Write).then_some((reads, Access::Read));
-        let trees = [(writes, Access::Write)].into_iter().chain(reads);
+        let trees = noted[latch.scope as usize]
+            .iter()
+            .zip([Access::Write, Access::Read]);
+        let trees =
+            trees.filter(|&(_, access)| Access::Write == latch.access || Access::Write == access);
         trees.into_iter().find_map(|(tree, access)| {
-            let mut entries = tree.overlapping(&latch.interval);
-            let (interval, owner) = entries.find(|(_, owner)| {
-                owner.sequence < sequence
-                    && conflicts((latch.access, latch.timestamp), (access, owner.timestamp))
-            })?;
+            let mut look = Look::default();
+            look.search(tree, access, latch, sequence, &mut { usize::MAX });
+            let (interval, owner) = look.last()?;
             let other = Latch {
                 interval: interval.clone(),
                 access,

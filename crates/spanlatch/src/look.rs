@@ -17,7 +17,7 @@ pub(crate) type LatchTree = IntervalMap<CompactKey, Owner>;
 pub(crate) struct Look {
     /// Index of the request's own latch whose conflicts are being looked for.
     pub(crate) latch: usize,
-    /// The access of the latches that are being searched: writes first, then, for a write, reads.
+    /// Which tree is being searched: the writes first, then, for a write, the reads.
     pub(crate) phase: Phase,
     /// The entry after which to go on; it may be gone.
     after: Option<(Interval<CompactKey>, Owner)>,
@@ -53,15 +53,6 @@ impl Found {
     }
 }
 
-impl Phase {
-    fn access(self) -> Access {
-        match self {
-            Phase::Writes => Access::Write,
-            Phase::Reads => Access::Read,
-        }
-    }
-}
-
 impl Look {
     /// A search that begins with the latch at `index`.
     pub(crate) fn at(index: usize) -> Self {
@@ -72,20 +63,20 @@ impl Look {
     }
 
     /// The latch at which the search stopped.
-    pub(crate) fn last(&self) -> Option<&Owner> {
-        self.after.as_ref().map(|(_, owner)| owner)
+    pub(crate) fn last(&self) -> Option<&(Interval<CompactKey>, Owner)> {
+        self.after.as_ref()
     }
 
-    /// Searches the tree of the present phase for a latch of a request sequenced before `sequence` that
-    /// conflicts with `latch`, taking at most `steps` entries. O(log n + steps).
+    /// Searches a tree, that of the latches with `access`, for a latch of a request sequenced before
+    /// `sequence` that conflicts with `latch`, taking at most `steps` entries. O(steps log n).
     pub(crate) fn search(
         &mut self,
         tree: &LatchTree,
+        access: Access,
         latch: &Latch,
         sequence: u64,
         steps: &mut usize,
     ) -> Found {
-        let access = self.phase.access();
         let mut entries = match &self.after {
             None => tree.overlapping(&latch.interval),
             Some((interval, owner)) => tree.overlapping_after(&latch.interval, (interval, owner)),

@@ -74,7 +74,7 @@ impl Latched {
         steps: &mut usize,
     ) -> Found {
         if look.phase == Phase::Writes {
-            let found = look.search(&self.writes, latch, sequence, steps);
+            let found = look.search(&self.writes, Access::Write, latch, sequence, steps);
             if found != Found::Nothing || latch.access == Access::Read {
                 return found;
             }
@@ -83,7 +83,7 @@ impl Latched {
         if self.unsettled_reads > 0 && !self.settle(requests, latch.scope, sequence, steps) {
             return Found::OutOfSteps;
         }
-        let found = look.search(&self.reads, latch, sequence, steps);
+        let found = look.search(&self.reads, Access::Read, latch, sequence, steps);
         if found == Found::Nothing {
             look.phase = Phase::Writes;
         }

@@ -143,8 +143,8 @@ impl Line {
     /// The poisoned latch that the look of a request found last.
     fn poisoned_error(&self, slot: u32) -> WaitError {
         let contended = self.requests[slot].contended.as_ref();
-        let owner = contended.and_then(|contended| contended.look.last());
-        let latch = owner.and_then(|owner| {
+        let last = contended.and_then(|contended| contended.look.last());
+        let latch = last.and_then(|(_, owner)| {
             let request = self.requests.get(owner.request())?;
             request.latches.get(owner.index())
         });
