@@ -2,6 +2,7 @@
 
 pub mod benchmark;
 pub mod latches;
+pub mod parks;
 pub mod rivals;
 pub mod rng;
 pub mod sets;

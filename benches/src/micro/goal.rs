@@ -12,21 +12,35 @@ pub struct Goal {
     pub allocs: Option<f64>,
     /// At most this many times what the ordered map takes that is measured beside it.
     pub within: Option<f64>,
+    /// At most so many parks of each waiter.
+    pub parks: Option<f64>,
 }
+
+const NONE: Goal = Goal {
+    times: None,
+    allocs: None,
+    within: None,
+    parks: None,
+};
 
 const fn times(times: f64) -> Goal {
     Goal {
         times: Some(times),
-        allocs: None,
-        within: None,
+        ..NONE
     }
 }
 
 const fn within(within: f64) -> Goal {
     Goal {
-        times: None,
-        allocs: None,
         within: Some(within),
+        ..NONE
+    }
+}
+
+const fn parks(parks: f64) -> Goal {
+    Goal {
+        parks: Some(parks),
+        ..NONE
     }
 }
 
@@ -61,6 +75,7 @@ const GOALS: &[(&str, Goal)] = &[
     ("^held/.*/op=", times(10.0)),
     ("^parallel/disjoint/.*/write$", times(3.0)),
     ("^parallel/disjoint/.*/read$", times(1.8)),
+    ("^convoy/", parks(1.5)),
     ("^tree/first_overlap/", times(5.0).within(1.3)),
     ("^tree/remove_insert/", within(1.5)),
     ("^tree/snapshot_insert_remove/65536$", times(1.5)),

@@ -4,10 +4,11 @@ use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hint::{self, black_box};
+use std::iter::Sum;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use spanset::Access::{self, Read, Write};
 use spanset::{Span, SpanSet};
 
 use super::benchmark::{Benchmark, Scale, Work};
+use super::parks;
 use super::rng::SplitMix64;
 use super::sets::{point, range, read_write_mix, request, writes};
 use super::spent::Spent;
@@ -362,45 +364,60 @@ fn on_two_threads<M: Measured>(held: Held<M>, own: [Vec<SpanSet>; 2]) -> Work {
 /// Writers on threads of their own, queued on one key; from the first release to the last.
 fn convoys<M: Measured>(scale: Scale) -> Vec<Benchmark> {
     let of = |published: u64| {
-        let waiters = scale.of(published);
+        let waiters = scale.of(published) as usize;
         Benchmark::new(format!("convoy/{published}"), move || {
-            Box::new(move |operations| (0..operations).map(|_| convoy::<M>(waiters as usize)).sum())
+            let one = move || {
+                let wait = |pending| Spent::on(|| drop(M::wait(pending))).allocs;
+                let (spent, allocs): (Spent, u64) = convoy::<M, _>(waiters, wait);
+                let allocs = spent.allocs + allocs;
+                Spent { allocs, ..spent }
+            };
+            Box::new(move |operations| (0..operations).map(|_| one()).sum())
         })
     };
     [10, 100, 1000].map(of).into()
 }
 
+/// How often each waiter of such a convoy parks: once if nobody is woken in vain. `None` where that
+/// cannot be observed.
+pub fn parks_per_waiter<M: Measured>(waiters: usize) -> Option<f64> {
+    let wait = |pending| parks::of(|| drop(M::wait(pending)));
+    let (_, parks): (Spent, Option<u64>) = convoy::<M, _>(waiters, wait);
+    Some(parks? as f64 / waiters as f64)
+}
+
 /// How long threads that are about to park are given to do so, off the clock.
 const SETTLING: Duration = Duration::from_millis(2);
 
-fn convoy<M: Measured>(waiters: usize) -> Spent {
+/// What it takes from the first release to the last, and the sum of what the waiters count.
+fn convoy<M: Measured, C: Sum + Send>(
+    waiters: usize,
+    wait: impl Fn(M::Pending) -> C + Sync,
+) -> (Spent, C) {
     let line = M::new();
     let spans = request(Write, point(1));
     let first = line.acquire(&spans);
-    let (ready, left) = (
-        Arc::new(Barrier::new(waiters + 1)),
-        AtomicUsize::new(waiters),
-    );
-    let allocs = AtomicU64::new(0);
-    let main = thread::current();
+    let (begun, left) = (AtomicUsize::new(0), AtomicUsize::new(waiters));
     // Threads end after the clock has stopped.
     let end = Barrier::new(waiters + 1);
+    let main = thread::current();
     thread::scope(|scope| {
-        for _ in 0..waiters {
+        let threads = Vec::from_iter((0..waiters).map(|_| {
             let pending = line.sequence(&spans);
-            let (ready, left, end) = (&ready, &left, &end);
-            let (main, allocs) = (&main, &allocs);
-            scope.spawn(move || {
-                ready.wait();
-                let own = Spent::on(|| drop(M::wait(pending)));
-                allocs.fetch_add(own.allocs, Ordering::Relaxed);
+            scope.spawn(|| {
+                let pending = pending;
+                begun.fetch_add(1, Ordering::AcqRel);
+                let counted = wait(pending);
                 if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     main.unpark();
                 }
                 end.wait();
-            });
+                counted
+            })
+        }));
+        while begun.load(Ordering::Acquire) < waiters {
+            thread::yield_now();
         }
-        ready.wait();
         thread::sleep(SETTLING);
         let spent = Spent::on(|| {
             drop(first);
@@ -409,9 +426,30 @@ fn convoy<M: Measured>(waiters: usize) -> Spent {
             }
         });
         end.wait();
-        Spent {
-            allocs: spent.allocs + allocs.load(Ordering::Relaxed),
-            ..spent
-        }
+        let counted = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        (spent, counted.sum())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlatch::Manager;
+
+    use super::*;
+    use crate::predecessor::Predecessor;
+
+    fn every_benchmark_runs<M: Measured>() {
+        for benchmark in benchmarks::<M>(Scale::Tiny) {
+            let spent = (benchmark.set_up)()(4 * benchmark.unit);
+            assert!(spent.time > Duration::ZERO, "{}", benchmark.name);
+        }
+    }
+
+    #[test]
+    fn every_benchmark_runs_on_both_latch_managers() {
+        every_benchmark_runs::<Manager>();
+        every_benchmark_runs::<Predecessor>();
+    }
 }

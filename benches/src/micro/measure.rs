@@ -170,3 +170,42 @@ pub fn measure(benchmarks: Vec<Benchmark>, floor: &mut Floor, effort: Effort) ->
         costs: contenders.iter_mut().map(Contender::cost).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::micro::spent::Spent;
+
+    /// An operation takes so many nanoseconds in turn, and two allocations.
+    fn of(nanos: &'static [u64], unit: u64) -> Benchmark {
+        Benchmark::new("made up", move || {
+            let mut nanos = nanos.iter().cycle();
+            Box::new(move |operations| {
+                assert_eq!(operations % unit, 0);
+                Spent {
+                    time: Duration::from_nanos(nanos.next().expect("it goes round") * operations),
+                    allocs: 2 * operations,
+                }
+            })
+        })
+        .in_units_of(unit)
+    }
+
+    #[test]
+    fn the_least_batch_counts_and_where_threads_meet_the_median() {
+        let effort = Effort {
+            time: Duration::ZERO,
+            rounds: 1,
+        };
+        let benchmarks = vec![
+            of(&[30, 10, 20], 7),
+            of(&[30, 10, 20], 1).by_median(),
+            of(&[5], 1_000_000),
+        ];
+        let Measured { floor_ns, costs } = measure(benchmarks, &mut Floor::new(), effort);
+        assert!(floor_ns > 0.0);
+        let found: Vec<(f64, f64)> =
+            (costs.iter().map(|cost| (cost.ns.round(), cost.allocs))).collect();
+        assert_eq!(found, [(10.0, 2.0), (20.0, 2.0), (5.0, 2.0)]);
+    }
+}

@@ -30,6 +30,7 @@ impl Row {
         let name = self.ours.name.clone();
         let (beside_name, beside) = self.beside.unzip();
         let benchmarks = [self.ours].into_iter().chain(beside).collect();
+        let waiters = name.strip_prefix("convoy/").and_then(|of| of.parse().ok());
         let Measured { floor_ns, costs } = measure(benchmarks, floor, effort);
         Outcome {
             name,
@@ -39,6 +40,7 @@ impl Row {
             original_ns: self.published.and_then(|published| published.original.ns),
             beside: beside_name.zip(costs.get(1).map(|cost| cost.ns)),
             goal: self.goal,
+            parks: waiters.and_then(latches::parks_per_waiter::<Manager>),
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub beside: Option<(&'static str, f64)>,
     /// What it is meant to show.
     pub goal: Goal,
+    /// How often each waiter of a convoy parks.
+    pub parks: Option<f64>,
 }
 
 impl Outcome {
@@ -48,6 +50,7 @@ impl Outcome {
             times,
             allocs,
             within,
+            parks,
         } = self.goal;
         let times = times
             .zip(self.times())
@@ -56,7 +59,13 @@ impl Outcome {
         let within = within
             .zip(self.times_beside())
             .map(|(goal, times)| (format!("within {goal}"), times * goal >= 1.0));
-        [times, allocs, within].into_iter().flatten().collect()
+        let parks = parks
+            .zip(self.parks)
+            .map(|(goal, parks)| (format!("{goal} parks"), parks <= goal));
+        [times, allocs, within, parks]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -174,14 +183,17 @@ fn crates(compared: &[Compared]) -> String {
     })
 }
 
-/// The time of a convoy by its waiters.
+/// The time of a convoy by its waiters, and how often each of them parks.
 fn convoys(outcomes: &[Outcome]) -> Option<String> {
     let each: Vec<String> = outcomes
         .iter()
         .filter_map(|of| {
             let waiters = of.name.strip_prefix("convoy/")?;
             let each = of.ns / waiters.parse::<f64>().ok()?;
-            Some(format!("{} ns of {waiters}", figure(each)))
+            let parks = of
+                .parks
+                .map_or_else(String::new, |parks| format!(" and {parks:.2} parks"));
+            Some(format!("{} ns{parks} of {waiters}", figure(each)))
         })
         .collect();
     (!each.is_empty()).then(|| format!("convoy: each waiter takes {}.\n", each.join(", ")))
@@ -256,6 +268,7 @@ mod tests {
             original_ns,
             beside: None,
             goal,
+            parks: None,
         }
     }
 
@@ -264,12 +277,16 @@ mod tests {
         let goal = Goal {
             times: Some(4.5),
             allocs: Some(0.0),
-            within: None,
+            ..Goal::default()
         };
         let tree = Goal {
             times: Some(5.0),
-            allocs: None,
             within: Some(1.3),
+            ..Goal::default()
+        };
+        let convoy = Goal {
+            parks: Some(1.5),
+            ..Goal::default()
         };
         let outcomes = [
             Outcome {
@@ -292,7 +309,10 @@ mod tests {
                 ..outcome("tree/first_overlap/1024", 8.0, Some(414.0), tree)
             },
             outcome("convoy/10", 31_000.0, Some(14_400.0), Goal::default()),
-            outcome("convoy/1000", 3_100_000.0, Some(55.6e6), Goal::default()),
+            Outcome {
+                parks: Some(1.004),
+                ..outcome("convoy/1000", 3_100_000.0, Some(55.6e6), convoy)
+            },
         ];
         insta::assert_snapshot!(summary(&outcomes, &[]));
     }
