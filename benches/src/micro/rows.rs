@@ -37,13 +37,16 @@ impl Row {
             ns: costs[0].ns,
             allocs: costs[0].allocs,
             floor_ns,
-            original_ns: self.published.and_then(|published| published.original.ns),
+            published: self.published,
             beside: beside_name.zip(costs.get(1).map(|cost| cost.ns)),
             goal: self.goal,
             parks: waiters.and_then(latches::parks_per_waiter::<Manager>),
         }
     }
 }
+
+/// What the predecessor is called beside a row.
+pub const PREDECESSOR: &str = "predecessor";
 
 /// What takes the predecessor too long: it would double the time of the whole.
 const NOT_BESIDE: [&str; 3] = ["/1000000/", "convoy/1000", "first_write"];
@@ -61,7 +64,7 @@ pub fn rows(scale: Scale) -> Result<Vec<Row>> {
     predecessors.retain(|of| !NOT_BESIDE.iter().any(|not| of.name.contains(not)));
     let mut beside: Vec<(&'static str, Benchmark)> = predecessors
         .into_iter()
-        .map(|benchmark| ("predecessor", benchmark))
+        .map(|benchmark| (PREDECESSOR, benchmark))
         .chain(
             tree::floors::<tree::Std>(scale)
                 .into_iter()

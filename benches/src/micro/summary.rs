@@ -1,7 +1,9 @@
 //! What the microbenchmarks print: one table, and how many goals are met.
 
 use super::goal::Goal;
+use super::published::Published;
 use super::rivals::{Compared, Kind};
+use super::rows::PREDECESSOR;
 use super::tree::PUBLISHED_FLOOR_NS;
 use crate::table::{Align, aligned};
 
@@ -16,8 +18,8 @@ pub struct Outcome {
     pub allocs: f64,
     /// Nanoseconds per operation of the floor, measured between its batches.
     pub floor_ns: f64,
-    /// Nanoseconds per operation of the original, as published.
-    pub original_ns: Option<f64>,
+    /// What was published of it.
+    pub published: Option<Published>,
     /// What did the same work beside it, and in how many nanoseconds.
     pub beside: Option<(&'static str, f64)>,
     /// What it is meant to show.
@@ -27,21 +29,30 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What the original would have taken on this machine, at this moment.
-    fn scaled_ns(&self) -> Option<f64> {
-        let original = self.original_ns?;
-        Some(original * self.floor_ns / PUBLISHED_FLOOR_NS)
+    /// What a published figure would have been on this machine, at this moment.
+    fn scaled(&self, of: impl Fn(&Published) -> Option<f64>) -> Option<f64> {
+        let published = self.published.as_ref().and_then(of)?;
+        Some(published * self.floor_ns / PUBLISHED_FLOOR_NS)
     }
 
-    /// How many times as fast as the original.
-    fn times(&self) -> Option<f64> {
-        Some(self.scaled_ns()? / self.ns)
+    /// What the original would have taken.
+    fn original_ns(&self) -> Option<f64> {
+        self.scaled(|published| published.original_ns)
     }
 
-    /// How many times as fast as what did the same beside it.
-    fn times_beside(&self) -> Option<f64> {
-        let (_, ns) = self.beside?;
-        Some(ns / self.ns)
+    /// What the original's predecessor would have taken.
+    fn predecessor_ns(&self) -> Option<f64> {
+        self.scaled(|published| published.predecessor_ns)
+    }
+
+    /// How many times as fast as something else.
+    fn times(&self, other_ns: Option<f64>) -> Option<f64> {
+        Some(other_ns? / self.ns)
+    }
+
+    /// What did the same beside it took.
+    fn beside_ns(&self) -> Option<f64> {
+        self.beside.map(|(_, ns)| ns)
     }
 
     /// The goals that can be checked, each with whether it is met.
@@ -53,11 +64,11 @@ impl Outcome {
             parks,
         } = self.goal;
         let times = times
-            .zip(self.times())
+            .zip(self.times(self.original_ns()))
             .map(|(goal, times)| (format!("{goal}x"), times >= goal));
         let allocs = allocs.map(|goal| (format!("{goal} allocs"), self.allocs <= goal + SURPLUS));
         let within = within
-            .zip(self.times_beside())
+            .zip(self.times(self.beside_ns()))
             .map(|(goal, times)| (format!("within {goal}"), times * goal >= 1.0));
         let parks = parks
             .zip(self.parks)
@@ -76,7 +87,8 @@ const SURPLUS: f64 = 0.01;
 pub fn summary(outcomes: &[Outcome], compared: &[Compared]) -> String {
     let mut tables = Vec::new();
     if !outcomes.is_empty() {
-        tables.push(table(outcomes) + &notes(outcomes));
+        tables.push(table(outcomes));
+        tables.extend(notes(outcomes));
     }
     if !compared.is_empty() {
         tables.push(crates(compared));
@@ -99,7 +111,34 @@ pub fn summary(outcomes: &[Outcome], compared: &[Compared]) -> String {
         goals.iter().filter(|met| **met).count(),
         goals.len(),
     ));
+    if !outcomes.is_empty() {
+        tables.push(slower(outcomes));
+    }
     tables.join("\n")
+}
+
+/// What is slower than something that did the same work: the original, its predecessor, or the predecessor
+/// beside it. A map that does less is none of these.
+fn slower(outcomes: &[Outcome]) -> String {
+    let lost = |of: &Outcome| {
+        let beside = of.beside.filter(|(name, _)| *name == PREDECESSOR);
+        let others = [
+            ("original", of.original_ns()),
+            ("published predecessor", of.predecessor_ns()),
+            (PREDECESSOR, beside.map(|(_, ns)| ns)),
+        ];
+        let to: Vec<&str> = others
+            .iter()
+            .filter(|(_, ns)| ns.is_some_and(|ns| ns < of.ns))
+            .map(|(name, _)| *name)
+            .collect();
+        (!to.is_empty()).then(|| format!("    {} than {}", of.name, to.join(", ")))
+    };
+    let lost: Vec<String> = outcomes.iter().filter_map(lost).collect();
+    match lost.is_empty() {
+        true => "slower: none\n".to_owned(),
+        false => format!("slower:\n{}\n", lost.join("\n")),
+    }
 }
 
 /// Every benchmark, and what it is held against.
@@ -109,34 +148,35 @@ fn table(outcomes: &[Outcome]) -> String {
         "ns/op",
         "allocs/op",
         "original",
+        "allocs",
         "ratio",
         "goal",
         "met",
         "beside",
         "ns/op",
         "ratio",
+        "published",
+        "ratio",
     ];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     lines.extend(outcomes.iter().map(line));
     aligned(&lines, |column| match column {
-        0 | 5..=7 => Align::Left,
+        0 | 6..=8 => Align::Left,
         _ => Align::Right,
     })
 }
 
 /// What the table cannot say.
-fn notes(outcomes: &[Outcome]) -> String {
+fn notes(outcomes: &[Outcome]) -> Option<String> {
     let mut text = String::new();
     if outcomes
         .iter()
         .any(|of| of.name.starts_with("read_only_mix/"))
     {
-        text += "read_only_mix: 326 to 386 ns were published over all sizes; the least is shown.\n";
+        text += "read_only_mix: 326 to 386 ns (of the predecessor: 490 to 611) were published over all sizes; the least is shown.\n";
     }
-    if let Some(convoys) = convoys(outcomes) {
-        text += &convoys;
-    }
-    text
+    text += &convoys(outcomes).unwrap_or_default();
+    (!text.is_empty()).then_some(text)
 }
 
 /// Other crates, and how many times what ours takes each of them takes.
@@ -213,12 +253,14 @@ fn line(of: &Outcome) -> Vec<String> {
         (false, true) => "yes".to_owned(),
         (false, false) => format!("no: {}", missed.join(", ")),
     };
+    let original_allocs = of.published.as_ref().and_then(|of| of.original_allocs);
     vec![
         of.name.clone(),
         figure(of.ns),
         allocs(of.allocs),
-        or_dash(of.scaled_ns().map(figure)),
-        or_dash(of.times().map(ratio)),
+        or_dash(of.original_ns().map(figure)),
+        or_dash(original_allocs.map(allocs)),
+        or_dash(of.times(of.original_ns()).map(ratio)),
         if all.is_empty() {
             "-".to_owned()
         } else {
@@ -226,8 +268,10 @@ fn line(of: &Outcome) -> Vec<String> {
         },
         met,
         or_dash(of.beside.map(|(name, _)| name.to_owned())),
-        or_dash(of.beside.map(|(_, ns)| figure(ns))),
-        or_dash(of.times_beside().map(ratio)),
+        or_dash(of.beside_ns().map(figure)),
+        or_dash(of.times(of.beside_ns()).map(ratio)),
+        or_dash(of.predecessor_ns().map(figure)),
+        or_dash(of.times(of.predecessor_ns()).map(ratio)),
     ]
 }
 
@@ -265,7 +309,12 @@ mod tests {
             ns,
             allocs: 0.0,
             floor_ns: 280.0,
-            original_ns,
+            published: original_ns.map(|ns| Published {
+                name: name.to_owned(),
+                original_ns: Some(ns),
+                original_allocs: None,
+                predecessor_ns: None,
+            }),
             beside: None,
             goal,
             parks: None,
@@ -290,8 +339,14 @@ mod tests {
         };
         let outcomes = [
             Outcome {
-                beside: Some(("predecessor", 86.4)),
-                ..outcome("uncontended/point_write", 43.21, Some(242.0), goal)
+                beside: Some((PREDECESSOR, 86.4)),
+                published: Some(Published {
+                    name: "uncontended/point_write".to_owned(),
+                    original_ns: Some(242.0),
+                    original_allocs: Some(1.0),
+                    predecessor_ns: Some(216.0),
+                }),
+                ..outcome("uncontended/point_write", 43.21, None, goal)
             },
             Outcome {
                 allocs: 1.0,
