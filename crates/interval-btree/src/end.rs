@@ -18,6 +18,7 @@ pub enum End<K> {
 
 impl<K> End<K> {
     /// The same end, its key borrowed.
+    #[inline]
     pub const fn as_ref(&self) -> End<&K> {
         match self {
             End::Before(key) => End::Before(key),
@@ -27,6 +28,7 @@ impl<K> End<K> {
     }
 
     /// The key, if there is an end.
+    #[inline]
     pub const fn key(&self) -> Option<&K> {
         match self {
             End::Before(key) | End::At(key) => Some(key),
@@ -34,11 +36,13 @@ impl<K> End<K> {
         }
     }
 
+    #[inline]
     const fn is_at(&self) -> bool {
         matches!(self, End::At(_))
     }
 
     /// The same end with another key.
+    #[inline]
     pub fn map<L>(self, f: impl FnOnce(K) -> L) -> End<L> {
         match self {
             End::Before(key) => End::Before(f(key)),
@@ -50,6 +54,7 @@ impl<K> End<K> {
 
 impl<K: Ord> End<K> {
     /// Whether an interval with this end that starts at or below `key` contains `key`.
+    #[inline]
     pub fn is_past(&self, key: &K) -> bool {
         match self {
             End::Before(end) => key < end,
@@ -61,21 +66,28 @@ impl<K: Ord> End<K> {
 
 impl<K: Clone> End<&K> {
     /// The same end, its key cloned.
+    #[inline]
     pub fn cloned(self) -> End<K> {
         self.map(K::clone)
     }
 }
 
 impl<K: Ord> Ord for End<K> {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self.key(), other.key()) {
-            (Some(a), Some(b)) => a.cmp(b).then_with(|| self.is_at().cmp(&other.is_at())),
-            (a, b) => a.is_none().cmp(&b.is_none()),
+        match (self, other) {
+            (End::Unbounded, End::Unbounded) => Ordering::Equal,
+            (End::Unbounded, _) => Ordering::Greater,
+            (_, End::Unbounded) => Ordering::Less,
+            (End::Before(a) | End::At(a), End::Before(b) | End::At(b)) => {
+                a.cmp(b).then_with(|| self.is_at().cmp(&other.is_at()))
+            }
         }
     }
 }
 
 impl<K: Ord> PartialOrd for End<K> {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -52,6 +52,7 @@ pub struct EmptyInterval<K> {
 
 impl<K> Interval<K> {
     /// The interval that contains `at` and nothing else.
+    #[inline]
     pub const fn point(at: K) -> Self {
         Interval {
             start: at,
@@ -60,6 +61,7 @@ impl<K> Interval<K> {
     }
 
     /// The interval `[start, ..)`: `start` and everything above it.
+    #[inline]
     pub const fn starting_at(start: K) -> Self {
         Interval {
             start,
@@ -68,11 +70,13 @@ impl<K> Interval<K> {
     }
 
     /// The first key of the interval.
+    #[inline]
     pub const fn start(&self) -> &K {
         &self.start
     }
 
     /// Where the interval ends. A point ends at its key.
+    #[inline]
     pub const fn end(&self) -> End<&K> {
         match &self.tail {
             Tail::Point => End::At(&self.start),
@@ -84,6 +88,7 @@ impl<K> Interval<K> {
 
     /// Whether the interval contains one key only, as far as one can tell without knowing which
     /// keys there are.
+    #[inline]
     pub const fn is_point(&self) -> bool {
         matches!(self.tail, Tail::Point)
     }
@@ -131,17 +136,20 @@ impl<K: Ord> Interval<K> {
     /// [b]      [b, c)    yes
     /// [a, c)   [b, ..)   yes
     /// ```
+    #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.reaches(&other.start) && other.reaches(&self.start)
     }
 
     /// Whether `key` lies in the interval.
+    #[inline]
     pub fn contains(&self, key: &K) -> bool {
         self.start <= *key && self.reaches(key)
     }
 
     /// Whether the interval's end is past `key`: an interval that starts at `key` and this one
     /// overlap iff this one does not start above what that one covers.
+    #[inline]
     pub(crate) fn reaches(&self, key: &K) -> bool {
         match &self.tail {
             Tail::Point => *key <= self.start,
@@ -156,14 +164,18 @@ impl<K: Ord> Ord for Interval<K> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match self.start.cmp(&other.start) {
-            Ordering::Equal if self.is_point() && other.is_point() => Ordering::Equal,
-            Ordering::Equal => self.end().cmp(&other.end()),
+            Ordering::Equal => match (&self.tail, &other.tail) {
+                (Tail::Point, Tail::Point) => Ordering::Equal,
+                (Tail::Before(a), Tail::Before(b)) => a.cmp(b),
+                _ => self.end().cmp(&other.end()),
+            },
             unequal => unequal,
         }
     }
 }
 
 impl<K: Ord> PartialOrd for Interval<K> {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -6,26 +6,26 @@ mod into_iter;
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::Interval;
 use crate::node::Node;
+use crate::{Abbreviate, Interval, Whole};
 pub(crate) use cursor::Cursor;
 pub use into_iter::IntoIter;
 
 /// All entries of a map: what [`iter`](crate::IntervalMap::iter) returns.
-pub struct Iter<'a, K, V, const B: usize = 32> {
-    pub(crate) range: Range<'a, K, V, B>,
+pub struct Iter<'a, K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
+    pub(crate) range: Range<'a, K, V, B, A>,
     left: usize,
 }
 
 /// Some consecutive entries of a map: what seeks such as
 /// [`iter_from`](crate::IntervalMap::iter_from) return.
-pub struct Range<'a, K, V, const B: usize = 32> {
+pub struct Range<'a, K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
     /// The first and the last entry that are left.
-    ends: Option<(Cursor<'a, K, V, B>, Cursor<'a, K, V, B>)>,
+    ends: Option<(Cursor<'a, K, V, B, A>, Cursor<'a, K, V, B, A>)>,
 }
 
-impl<'a, K, V, const B: usize> Iter<'a, K, V, B> {
-    pub(crate) fn new(root: Option<&'a Node<K, V, B>>, left: usize) -> Self {
+impl<'a, K, V, const B: usize, A: Abbreviate<K>> Iter<'a, K, V, B, A> {
+    pub(crate) fn new(root: Option<&'a Node<K, V, B, A>>, left: usize) -> Self {
         let ends = root.map(|root| (Cursor::first(root), Cursor::last(root)));
         Iter {
             range: Range { ends },
@@ -34,13 +34,13 @@ impl<'a, K, V, const B: usize> Iter<'a, K, V, B> {
     }
 }
 
-impl<'a, K, V, const B: usize> Range<'a, K, V, B> {
+impl<'a, K, V, const B: usize, A: Abbreviate<K>> Range<'a, K, V, B, A> {
     pub(crate) const EMPTY: Self = Range { ends: None };
 
     /// The entries from one to another, which is not before it; none if one of them is missing.
     pub(crate) fn between(
-        first: Option<Cursor<'a, K, V, B>>,
-        last: Option<Cursor<'a, K, V, B>>,
+        first: Option<Cursor<'a, K, V, B, A>>,
+        last: Option<Cursor<'a, K, V, B, A>>,
     ) -> Self {
         Range {
             ends: first.zip(last),
@@ -59,7 +59,7 @@ impl<'a, K, V, const B: usize> Range<'a, K, V, B> {
     }
 }
 
-impl<'a, K, V, const B: usize> Iterator for Range<'a, K, V, B> {
+impl<'a, K, V, const B: usize, A: Abbreviate<K>> Iterator for Range<'a, K, V, B, A> {
     type Item = (&'a Interval<K>, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -80,7 +80,7 @@ impl<'a, K, V, const B: usize> Iterator for Range<'a, K, V, B> {
     }
 }
 
-impl<K, V, const B: usize> DoubleEndedIterator for Range<'_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> DoubleEndedIterator for Range<'_, K, V, B, A> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (first, last) = self.ends.as_mut()?;
         let entry = last.entry();
@@ -91,9 +91,9 @@ impl<K, V, const B: usize> DoubleEndedIterator for Range<'_, K, V, B> {
     }
 }
 
-impl<K, V, const B: usize> FusedIterator for Range<'_, K, V, B> {}
+impl<K, V, const B: usize, A: Abbreviate<K>> FusedIterator for Range<'_, K, V, B, A> {}
 
-impl<'a, K, V, const B: usize> Iterator for Iter<'a, K, V, B> {
+impl<'a, K, V, const B: usize, A: Abbreviate<K>> Iterator for Iter<'a, K, V, B, A> {
     type Item = (&'a Interval<K>, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -111,7 +111,7 @@ impl<'a, K, V, const B: usize> Iterator for Iter<'a, K, V, B> {
     }
 }
 
-impl<K, V, const B: usize> DoubleEndedIterator for Iter<'_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> DoubleEndedIterator for Iter<'_, K, V, B, A> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let entry = self.range.next_back()?;
         self.left -= 1;
@@ -119,17 +119,17 @@ impl<K, V, const B: usize> DoubleEndedIterator for Iter<'_, K, V, B> {
     }
 }
 
-impl<K, V, const B: usize> ExactSizeIterator for Iter<'_, K, V, B> {}
+impl<K, V, const B: usize, A: Abbreviate<K>> ExactSizeIterator for Iter<'_, K, V, B, A> {}
 
-impl<K, V, const B: usize> FusedIterator for Iter<'_, K, V, B> {}
+impl<K, V, const B: usize, A: Abbreviate<K>> FusedIterator for Iter<'_, K, V, B, A> {}
 
-impl<K, V, const B: usize> Clone for Range<'_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Range<'_, K, V, B, A> {
     fn clone(&self) -> Self {
         Range { ends: self.ends }
     }
 }
 
-impl<K, V, const B: usize> Clone for Iter<'_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Iter<'_, K, V, B, A> {
     fn clone(&self) -> Self {
         Iter {
             range: self.range.clone(),
@@ -138,13 +138,17 @@ impl<K, V, const B: usize> Clone for Iter<'_, K, V, B> {
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug, const B: usize> fmt::Debug for Range<'_, K, V, B> {
+impl<K: fmt::Debug, V: fmt::Debug, const B: usize, A: Abbreviate<K>> fmt::Debug
+    for Range<'_, K, V, B, A>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.clone()).finish()
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug, const B: usize> fmt::Debug for Iter<'_, K, V, B> {
+impl<K: fmt::Debug, V: fmt::Debug, const B: usize, A: Abbreviate<K>> fmt::Debug
+    for Iter<'_, K, V, B, A>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.range.fmt(f)
     }

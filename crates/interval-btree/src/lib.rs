@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod abbreviate;
 mod end;
 mod interval;
 mod iter;
@@ -9,7 +10,9 @@ mod map;
 mod node;
 mod overlapping;
 mod peaks;
+mod words;
 
+pub use abbreviate::{Abbreviate, Bytewise, Prefix, Probe, Whole, Word};
 pub use end::End;
 pub use interval::{EmptyInterval, Interval};
 pub use iter::{IntoIter, Iter, Range};

@@ -7,10 +7,12 @@ mod verify;
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
-use crate::Interval;
+use triomphe::Arc;
+
 use crate::iter::{Cursor, Iter, Range};
-use crate::node::{Branch, Entry, Leaf, MAX_HEIGHT, Node};
+use crate::node::{Branch, Entry, Leaf, MAX_HEIGHT, Node, Path, min_len};
 use crate::overlapping::Overlapping;
+use crate::{Abbreviate, Interval, Whole};
 
 /// An ordered map of intervals with overlap queries and O(1) snapshots ([`clone`](Clone::clone)).
 ///
@@ -19,7 +21,7 @@ use crate::overlapping::Overlapping;
 /// leave a part of itself out of its order; that part is then what the entry maps to.
 ///
 /// `B` is the fan-out: no node has more than `B` entries or children. It is at least 3 and at most
-/// 256; anything else does not compile. Of 16, 20, 24 and 32, measured with 16-byte keys at 16 to
+/// 64; anything else does not compile. Of 16, 20, 24 and 32, measured with 16-byte keys at 16 to
 /// 65,536 entries, 32 was the best or near it for changes and queries, and clearly for scans;
 /// smaller nodes are cheaper to copy after a snapshot.
 ///
@@ -43,13 +45,13 @@ use crate::overlapping::Overlapping;
 /// - *peaked*: a node knows, for each of its parts, which one up to it reaches furthest, the first
 ///   of several.
 /// - *counted*: the length is the number of entries.
-pub struct IntervalMap<K, V, const B: usize = 32> {
+pub struct IntervalMap<K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
     /// Absent until the first insertion; an empty leaf after the last removal.
-    root: Option<Node<K, V, B>>,
+    root: Option<Node<K, V, B, A>>,
     len: usize,
 }
 
-impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// Checks the invariants that are listed on the type. O(n log n).
     ///
     /// # Panics
@@ -63,6 +65,7 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
         self.verify_filled();
         self.verify_measured();
         self.verify_peaked();
+        self.verify_abbreviated();
         self.verify_counted();
     }
 }
@@ -70,20 +73,20 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
 impl<K, V> IntervalMap<K, V> {
     /// An empty map with the default fan-out. Allocates nothing.
     ///
-    /// With another fan-out, say [`IntervalMap::<K, V, B>::default()`](Default::default).
+    /// With another fan-out, say [`IntervalMap::<K, V, B, A>::default()`](Default::default).
     #[must_use]
     pub const fn new() -> Self {
         Self::EMPTY
     }
 }
 
-impl<K, V, const B: usize> IntervalMap<K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     const EMPTY: Self = {
         assert!(
             B >= 3,
             "below a fan-out of 3, a tree cannot be kept balanced"
         );
-        assert!(B <= 256, "the greatest fan-out is 256");
+        assert!(B <= 64, "the greatest fan-out is 64");
         IntervalMap { root: None, len: 0 }
     };
 
@@ -119,18 +122,18 @@ impl<K, V, const B: usize> IntervalMap<K, V, B> {
 
     /// All entries in order, from either end. O(log n), then O(1) a step on average.
     #[must_use]
-    pub fn iter(&self) -> Iter<'_, K, V, B> {
+    pub fn iter(&self) -> Iter<'_, K, V, B, A> {
         Iter::new(self.tree(), self.len)
     }
 
     /// The root, if there are any entries.
-    pub(crate) fn tree(&self) -> Option<&Node<K, V, B>> {
+    pub(crate) fn tree(&self) -> Option<&Node<K, V, B, A>> {
         self.root.as_ref().filter(|_| self.len > 0)
     }
 }
 
 /// Look-ups.
-impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// The stored value that is equal to `value` in the order of values, at exactly this interval.
     /// O(log n).
     pub fn get(&self, interval: &Interval<K>, value: &V) -> Option<&V> {
@@ -144,31 +147,31 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
     }
 
     /// The entries at this one or after it, in order, from either end. O(log n) to begin.
-    pub fn iter_from(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
-        self.seek(by_start(interval), |entry| {
+    pub fn iter_from(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B, A> {
+        self.seek(interval.start(), |entry| {
             by_entry(entry, interval, value).then(Ordering::Greater)
         })
     }
 
     /// The entries after this one, which need not be there, in order, from either end. O(log n) to begin.
-    pub fn iter_after(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
-        self.seek(by_start(interval), |entry| {
+    pub fn iter_after(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B, A> {
+        self.seek(interval.start(), |entry| {
             by_entry(entry, interval, value).then(Ordering::Less)
         })
     }
 
     /// The entries before this one, which need not be there, in order, from either end: the
     /// nearest is the last. O(log n) to begin.
-    pub fn iter_before(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
-        self.seek_back(by_start(interval), |entry| {
+    pub fn iter_before(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B, A> {
+        self.seek_back(interval.start(), |entry| {
             by_entry(entry, interval, value).then(Ordering::Greater)
         })
     }
 
     /// The entries before this one, and this one if it is there, in order, from either end: the
     /// nearest is the last. O(log n) to begin.
-    pub fn iter_through(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B> {
-        self.seek_back(by_start(interval), |entry| {
+    pub fn iter_through(&self, interval: &Interval<K>, value: &V) -> Range<'_, K, V, B, A> {
+        self.seek_back(interval.start(), |entry| {
             by_entry(entry, interval, value).then(Ordering::Less)
         })
     }
@@ -195,7 +198,7 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
         &'t self,
         query: &'q Interval<K>,
         (interval, value): (&Interval<K>, &V),
-    ) -> Overlapping<'t, 'q, K, V, B> {
+    ) -> Overlapping<'t, 'q, K, V, B, A> {
         let Some(root) = self.tree() else {
             return Overlapping::new(None, query);
         };
@@ -215,17 +218,19 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
 }
 
 /// Overlap queries and seeks by key.
-impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord, V, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// The first entry, in order, that overlaps `query`. O(log n), down one path.
     pub fn first_overlap(&self, query: &Interval<K>) -> Option<(&Interval<K>, &V)> {
         let mut node = self.tree()?;
+        let start = query.start();
+        let probe = A::probe(start);
         loop {
             match node {
                 Node::Branch(branch) => {
-                    node = &branch.children[branch.first_past(0, query.start())?];
+                    node = &branch.children[branch.first_past(start, &probe)?];
                 }
                 Node::Leaf(leaf) => {
-                    let (interval, value) = &leaf.entries[leaf.first_past(query.start())?];
+                    let (interval, value) = &leaf.entries[leaf.first_past(start, &probe)?];
                     return query.reaches(interval.start()).then_some((interval, value));
                 }
             }
@@ -254,13 +259,16 @@ impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
     /// assert_eq!(found, [1, 3]);
     /// # Ok::<(), interval_btree::EmptyInterval<&str>>(())
     /// ```
-    pub fn overlapping<'t, 'q>(&'t self, query: &'q Interval<K>) -> Overlapping<'t, 'q, K, V, B> {
+    pub fn overlapping<'t, 'q>(
+        &'t self,
+        query: &'q Interval<K>,
+    ) -> Overlapping<'t, 'q, K, V, B, A> {
         Overlapping::new(self.tree(), query)
     }
 
     /// The entries whose *start* lies in a range of keys, in order, from either end. O(log n) to
     /// begin.
-    pub fn starting_in<R: RangeBounds<K>>(&self, starts: R) -> Range<'_, K, V, B> {
+    pub fn starting_in<R: RangeBounds<K>>(&self, starts: R) -> Range<'_, K, V, B, A> {
         let from = match starts.start_bound() {
             Bound::Unbounded => self.iter().range,
             Bound::Included(key) => self.seek_start(key, Ordering::Greater),
@@ -274,26 +282,16 @@ impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
         from.intersection(to)
     }
 
-    fn seek_start(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B> {
-        self.seek(
-            |start| start.cmp(key),
-            |entry| entry.0.start().cmp(key).then(ties),
-        )
+    fn seek_start(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B, A> {
+        self.seek(key, |entry| entry.0.start().cmp(key).then(ties))
     }
 
-    fn seek_start_back(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B> {
-        self.seek_back(
-            |start| start.cmp(key),
-            |entry| entry.0.start().cmp(key).then(ties),
-        )
+    fn seek_start_back(&self, key: &K, ties: Ordering) -> Range<'_, K, V, B, A> {
+        self.seek_back(key, |entry| entry.0.start().cmp(key).then(ties))
     }
 
     /// The entries after a place (see [`Node::locate`]) that falls between entries.
-    fn seek(
-        &self,
-        start: impl Fn(&K) -> Ordering,
-        order: impl Fn(&Entry<K, V>) -> Ordering,
-    ) -> Range<'_, K, V, B> {
+    fn seek(&self, start: &K, order: impl Fn(&Entry<K, V>) -> Ordering) -> Range<'_, K, V, B, A> {
         let Some(root) = self.tree() else {
             return Range::EMPTY;
         };
@@ -311,9 +309,9 @@ impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
     /// The entries before a place (see [`Node::locate`]) that falls between entries.
     fn seek_back(
         &self,
-        start: impl Fn(&K) -> Ordering,
+        start: &K,
         order: impl Fn(&Entry<K, V>) -> Ordering,
-    ) -> Range<'_, K, V, B> {
+    ) -> Range<'_, K, V, B, A> {
         let Some(root) = self.tree() else {
             return Range::EMPTY;
         };
@@ -330,32 +328,43 @@ impl<K: Ord, V, const B: usize> IntervalMap<K, V, B> {
 }
 
 /// Changes.
-impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// Inserts an entry. If there is one already with an equal interval and a value that is equal
     /// in the order of values, its value is replaced and returned, and its interval stays. O(log n).
     pub fn insert(&mut self, interval: Interval<K>, value: V) -> Option<V> {
-        let root = self.root.get_or_insert_with(|| Leaf::empty().into());
+        let root = (self.root).get_or_insert_with(|| Node::Leaf(Arc::new(Leaf::empty())));
         let mut path = [0; MAX_HEIGHT];
-        match locate(root, &mut path, &interval, &value).1 {
-            Ok(at) => Some(std::mem::replace(&mut root.entry_mut(&path, at).1, value)),
-            Err(at) => {
-                let grown = root.insert(&path, at, (interval, value));
-                if let Some((start, right)) = grown.split {
-                    *root = Branch::pair(root.clone(), start, right).into();
-                }
-                self.len += 1;
-                None
+        let (leaf, at) = locate(root, &mut path, &interval, &value);
+        let at = match at {
+            Ok(at) => {
+                let entry = &mut root.leaf_mut(&path, |_, _| {}).entries[at];
+                return Some(std::mem::replace(&mut entry.1, value));
             }
+            Err(at) => at,
+        };
+        self.len += 1;
+        if leaf.entries.is_full() {
+            if let Some((bound, right)) = root.insert(&path, at, (interval, value)) {
+                let left = root.clone();
+                *root = Node::Branch(Branch::of([(bound.clone(), left), (bound, right)]));
+            }
+            return None;
         }
+        let words = leaf.words(&interval, &A::probe(interval.start()));
+        let leaf = match leaf.ends_before(interval.end(), words[1]) {
+            true => root.leaf_mut(&path, |branch, child| branch.raise(child, &interval)),
+            false => root.leaf_mut(&path, |_, _| {}),
+        };
+        leaf.insert(at, words, (interval, value));
+        None
     }
 
     /// Removes the entry at exactly this interval whose value is equal to `value` in the order of
     /// values, and returns the value that was stored. O(log n).
     pub fn remove(&mut self, interval: &Interval<K>, value: &V) -> Option<V> {
-        let root = self.root.as_mut()?;
         let mut path = [0; MAX_HEIGHT];
-        let at = locate(root, &mut path, interval, value).1.ok()?;
-        Some(self.remove_at(&path, at)?.1)
+        let (_, at) = locate(self.tree()?, &mut path, interval, value);
+        Some(self.remove_at(&path, at.ok()?)?.1)
     }
 
     /// Removes the first entry and returns it. O(log n).
@@ -380,10 +389,16 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
         );
     }
 
-    fn remove_at(&mut self, path: &[u8], at: usize) -> Option<(Interval<K>, V)> {
+    /// Removes the entry at a place that `locate` found.
+    fn remove_at(&mut self, path: &Path, at: usize) -> Option<Entry<K, V>> {
         let root = self.root.as_mut()?;
-        let (entry, _) = root.remove(path, at);
         self.len -= 1;
+        let leaf = root.leaf_at(path);
+        let stays_filled = leaf.entries.len() > min_len(B);
+        if matches!(root, Node::Leaf(_)) || stays_filled && !leaf.is_furthest(at) {
+            return Some(root.leaf_mut(path, |_, _| {}).remove(at));
+        }
+        let (entry, _) = root.remove(path, at);
         if let Node::Branch(branch) = root
             && let [only] = branch.children.as_slice()
         {
@@ -394,19 +409,15 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
 }
 
 /// Looks for an entry from the root down.
-fn locate<'a, K: Ord, V: Ord, const B: usize>(
-    root: &'a Node<K, V, B>,
+fn locate<'a, K: Ord, V: Ord, const B: usize, A: Abbreviate<K>>(
+    root: &'a Node<K, V, B, A>,
     path: &mut [u8; MAX_HEIGHT],
     interval: &Interval<K>,
     value: &V,
-) -> (&'a Leaf<K, V, B>, Result<usize, usize>) {
-    root.locate(path, by_start(interval), |entry| {
+) -> (&'a Leaf<K, V, B, A>, Result<usize, usize>) {
+    root.locate(path, interval.start(), |entry| {
         by_entry(entry, interval, value)
     })
-}
-
-fn by_start<K: Ord>(interval: &Interval<K>) -> impl Fn(&K) -> Ordering {
-    |start| start.cmp(interval.start())
 }
 
 fn by_entry<K: Ord, V: Ord>(entry: &Entry<K, V>, interval: &Interval<K>, value: &V) -> Ordering {

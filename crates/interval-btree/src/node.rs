@@ -1,14 +1,16 @@
 //! A subtree: a leaf or a branch, shared with other trees until it changes.
 
 mod branch;
+mod index;
 mod leaf;
 
 use std::cmp::Ordering;
 
 use triomphe::Arc;
 
-use crate::{End, Interval};
+use crate::{Abbreviate, End, Interval};
 pub(crate) use branch::Branch;
+pub(crate) use index::Index;
 pub(crate) use leaf::Leaf;
 
 /// What the tree stores.
@@ -21,30 +23,47 @@ pub(crate) type Path = [u8; MAX_HEIGHT];
 /// more than an address space holds, would be needed to exceed it.
 pub(crate) const MAX_HEIGHT: usize = 48;
 
-/// The least number of children or entries of a node other than the root, and what goes to the right
-/// when `fan_out + 1` of them are split.
+/// The least number of children or entries of a node other than the root.
+///
+/// Few enough that nodes which were just split, balanced or joined are far from being so again, whatever
+/// is inserted and removed.
 pub(crate) const fn min_len(fan_out: usize) -> usize {
-    fan_out.div_ceil(2)
+    if fan_out < 8 { 2 } else { fan_out / 4 }
+}
+
+/// Whether a node other than the root has too few children or entries.
+const fn is_small(len: usize, fan_out: usize) -> bool {
+    len < min_len(fan_out)
+}
+
+/// Whether neighbours, one of which is too small, are joined rather than balanced, given how many children
+/// or entries they have in all.
+const fn may_join(len: usize, fan_out: usize) -> bool {
+    len < 2 * min_len(fan_out) || len <= fan_out / 4 * 3
+}
+
+/// How many of `fan_out + 1` parts stay in a node that is split, the one that is inserted at `at` included.
+///
+/// Half of them, unless it comes first or last: keys that are inserted in order then leave nodes fuller.
+const fn split_at(at: usize, fan_out: usize) -> usize {
+    let all = fan_out + 1;
+    let few = if fan_out < 8 { 2 } else { all / 3 };
+    if at == 0 {
+        few
+    } else if at == fan_out {
+        all - few
+    } else {
+        all - all / 2
+    }
 }
 
 /// A subtree.
-#[derive(Debug)]
-pub(crate) enum Node<K, V, const B: usize> {
-    Leaf(Arc<Leaf<K, V, B>>),
-    Branch(Arc<Branch<K, V, B>>),
+pub(crate) enum Node<K, V, const B: usize, A: Abbreviate<K>> {
+    Leaf(Arc<Leaf<K, V, B, A>>),
+    Branch(Arc<Branch<K, V, B, A>>),
 }
 
-/// What became of a node into which something was inserted.
-#[derive(Debug)]
-pub(crate) struct Grown<K, T> {
-    /// Whether the greatest end may have changed.
-    pub(crate) raised: bool,
-    /// The right part of a node that had to be split, with a bound between the parts: no entry on
-    /// the left starts above it, none on the right below it.
-    pub(crate) split: Option<(K, T)>,
-}
-
-impl<K, V, const B: usize> Clone for Node<K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Node<K, V, B, A> {
     fn clone(&self) -> Self {
         match self {
             Node::Leaf(leaf) => Node::Leaf(leaf.clone()),
@@ -53,19 +72,7 @@ impl<K, V, const B: usize> Clone for Node<K, V, B> {
     }
 }
 
-impl<K, V, const B: usize> From<Leaf<K, V, B>> for Node<K, V, B> {
-    fn from(leaf: Leaf<K, V, B>) -> Self {
-        Node::Leaf(Arc::new(leaf))
-    }
-}
-
-impl<K, V, const B: usize> From<Branch<K, V, B>> for Node<K, V, B> {
-    fn from(branch: Branch<K, V, B>) -> Self {
-        Node::Branch(Arc::new(branch))
-    }
-}
-
-impl<K, V, const B: usize> Node<K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
     /// The number of its entries or children.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -94,7 +101,7 @@ impl<K, V, const B: usize> Node<K, V, B> {
     }
 
     /// The leaf to which `path` leads.
-    pub(crate) fn leaf_at(&self, path: &Path) -> &Leaf<K, V, B> {
+    pub(crate) fn leaf_at(&self, path: &Path) -> &Leaf<K, V, B, A> {
         let mut node = self;
         let mut steps = path.iter();
         loop {
@@ -112,8 +119,8 @@ impl<K, V, const B: usize> Node<K, V, B> {
     pub(crate) fn leaf_from<'a>(
         &'a self,
         path: &mut [u8],
-        pick: &impl Fn(&Branch<K, V, B>, usize) -> Option<usize>,
-    ) -> Option<&'a Leaf<K, V, B>> {
+        pick: &impl Fn(&Branch<K, V, B, A>, usize) -> Option<usize>,
+    ) -> Option<&'a Leaf<K, V, B, A>> {
         match self {
             Node::Leaf(leaf) => Some(leaf),
             Node::Branch(branch) => {
@@ -128,8 +135,8 @@ impl<K, V, const B: usize> Node<K, V, B> {
     pub(crate) fn leaf_after<'a>(
         &'a self,
         path: &mut [u8],
-        pick: &impl Fn(&Branch<K, V, B>, usize) -> Option<usize>,
-    ) -> Option<&'a Leaf<K, V, B>> {
+        pick: &impl Fn(&Branch<K, V, B, A>, usize) -> Option<usize>,
+    ) -> Option<&'a Leaf<K, V, B, A>> {
         let Node::Branch(branch) = self else {
             return None;
         };
@@ -143,7 +150,7 @@ impl<K, V, const B: usize> Node<K, V, B> {
     }
 
     /// The last leaf, and the path to it.
-    pub(crate) fn last_leaf<'a>(&'a self, path: &mut [u8]) -> &'a Leaf<K, V, B> {
+    pub(crate) fn last_leaf<'a>(&'a self, path: &mut [u8]) -> &'a Leaf<K, V, B, A> {
         match self {
             Node::Leaf(leaf) => leaf,
             Node::Branch(branch) => {
@@ -155,7 +162,7 @@ impl<K, V, const B: usize> Node<K, V, B> {
     }
 
     /// The leaf before the one at `path`; moves the path back.
-    pub(crate) fn leaf_before<'a>(&'a self, path: &mut [u8]) -> Option<&'a Leaf<K, V, B>> {
+    pub(crate) fn leaf_before<'a>(&'a self, path: &mut [u8]) -> Option<&'a Leaf<K, V, B, A>> {
         let Node::Branch(branch) = self else {
             return None;
         };
@@ -169,25 +176,27 @@ impl<K, V, const B: usize> Node<K, V, B> {
     }
 }
 
-impl<K: Ord, V, const B: usize> Node<K, V, B> {
+impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
     /// Looks for a place in the order of entries: the leaf, the path to it, and where in it an
     /// entry is for which `order` says `Equal`, or else where one would be inserted.
     ///
-    /// `order` says where an entry is relative to the place, `start` where the start of an entry
-    /// is; where `start` says `Equal`, the entry has to be asked.
+    /// `order` says where an entry is relative to the place, which is where entries that start at `start`
+    /// are: an entry that starts elsewhere is on the side where it starts.
+    #[inline]
     pub(crate) fn locate<'a>(
         &'a self,
         path: &mut Path,
-        start: impl Fn(&K) -> Ordering,
+        start: &K,
         order: impl Fn(&Entry<K, V>) -> Ordering,
-    ) -> (&'a Leaf<K, V, B>, Result<usize, usize>) {
+    ) -> (&'a Leaf<K, V, B, A>, Result<usize, usize>) {
+        let probe = A::probe(start);
         let mut node = self;
         let mut steps = path.iter_mut();
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, leaf.locate(&start, &order)),
+                Node::Leaf(leaf) => return (leaf, leaf.locate(&probe, &order)),
                 Node::Branch(branch) => {
-                    let child = branch.child_for(&start, &order);
+                    let child = branch.child_for(start, &probe, &order);
                     if let Some(step) = steps.next() {
                         *step = child as u8;
                     }
@@ -198,28 +207,50 @@ impl<K: Ord, V, const B: usize> Node<K, V, B> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
-    /// The entry at a place that `locate` found.
-    pub(crate) fn entry_mut(&mut self, path: &[u8], at: usize) -> &mut Entry<K, V> {
-        match self {
-            Node::Leaf(leaf) => &mut Leaf::make_mut(leaf).entries[at],
-            Node::Branch(branch) => {
-                let child = usize::from(path[0]);
-                Branch::make_mut(branch).children[child].entry_mut(&path[1..], at)
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
+    /// The leaf to which `path` leads, no longer shared. `visit` is told of the branches on the way, and
+    /// which child is taken.
+    #[inline]
+    pub(crate) fn leaf_mut(
+        &mut self,
+        path: &Path,
+        mut visit: impl FnMut(&mut Branch<K, V, B, A>, usize),
+    ) -> &mut Leaf<K, V, B, A> {
+        let mut node = self;
+        let mut steps = path.iter();
+        loop {
+            match (node, steps.next()) {
+                (Node::Branch(branch), Some(&step)) => {
+                    let (branch, child) = (Branch::make_mut(branch), usize::from(step));
+                    visit(branch, child);
+                    node = &mut branch.children[child];
+                }
+                (Node::Leaf(leaf), _) => return Leaf::make_mut(leaf),
+                (Node::Branch(_), None) => unreachable!("the path is as long as any tree is high"),
             }
         }
     }
+}
 
-    /// Inserts an entry at a place that `locate` found.
+impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
+    /// Inserts an entry at a place that `locate` found, whose leaf is full. Returns the right part of the
+    /// node, if it had to be split, and the bound between the parts.
     pub(crate) fn insert(
         &mut self,
         path: &[u8],
         at: usize,
         entry: Entry<K, V>,
-    ) -> Grown<K, Node<K, V, B>> {
+    ) -> Option<(K, Self)> {
         match self {
-            Node::Leaf(leaf) => Leaf::make_mut(leaf).insert(at, entry).into_node(),
-            Node::Branch(branch) => Branch::make_mut(branch).insert(path, at, entry).into_node(),
+            Node::Leaf(leaf) => {
+                let right = Leaf::make_mut(leaf).split(at, entry);
+                let bound = right.entries[0].0.start().clone();
+                Some((bound, Node::Leaf(right)))
+            }
+            Node::Branch(branch) => {
+                let (bound, right) = Branch::make_mut(branch).insert(path, at, entry)?;
+                Some((bound, Node::Branch(right)))
+            }
         }
     }
 
@@ -227,20 +258,12 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
     /// may have changed.
     pub(crate) fn remove(&mut self, path: &[u8], at: usize) -> (Entry<K, V>, bool) {
         match self {
-            Node::Leaf(leaf) => Leaf::make_mut(leaf).remove(at),
+            Node::Leaf(leaf) => {
+                let leaf = Leaf::make_mut(leaf);
+                let lowered = leaf.is_furthest(at);
+                (leaf.remove(at), lowered)
+            }
             Node::Branch(branch) => Branch::make_mut(branch).remove(path, at),
-        }
-    }
-}
-
-impl<K, T> Grown<K, T> {
-    fn into_node<V, const B: usize>(self) -> Grown<K, Node<K, V, B>>
-    where
-        T: Into<Node<K, V, B>>,
-    {
-        Grown {
-            raised: self.raised,
-            split: self.split.map(|(start, right)| (start, right.into())),
         }
     }
 }

@@ -3,28 +3,28 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::Interval;
 use crate::iter::Cursor;
 use crate::node::{MAX_HEIGHT, Node};
+use crate::{Abbreviate, Interval, Whole};
 
 /// The entries that overlap a query, in order: what [`overlapping`](crate::IntervalMap::overlapping) returns.
 ///
 /// Allocates nothing.
-pub struct Overlapping<'t, 'q, K, V, const B: usize = 32> {
+pub struct Overlapping<'t, 'q, K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
     /// Where to look next; `None` when nothing further can overlap.
-    cursor: Option<Cursor<'t, K, V, B>>,
+    cursor: Option<Cursor<'t, K, V, B, A>>,
     query: &'q Interval<K>,
     /// How many entries of the leaf are known to overlap without looking at each.
     sure: usize,
 }
 
-impl<'t, 'q, K: Ord, V, const B: usize> Overlapping<'t, 'q, K, V, B> {
-    pub(crate) fn new(root: Option<&'t Node<K, V, B>>, query: &'q Interval<K>) -> Self {
+impl<'t, 'q, K: Ord, V, const B: usize, A: Abbreviate<K>> Overlapping<'t, 'q, K, V, B, A> {
+    pub(crate) fn new(root: Option<&'t Node<K, V, B, A>>, query: &'q Interval<K>) -> Self {
         let start = query.start();
         let cursor = root.and_then(|root| {
             let mut path = [0; MAX_HEIGHT];
-            let leaf = root.leaf_from(&mut path, &|branch, from| branch.first_past(from, start))?;
-            let at = leaf.first_past(start)?;
+            let leaf = root.leaf_from(&mut path, &|branch, from| branch.next_past(from, start))?;
+            let at = leaf.first_past(start, &A::probe(start))?;
             Some(Cursor {
                 root,
                 path,
@@ -39,7 +39,7 @@ impl<'t, 'q, K: Ord, V, const B: usize> Overlapping<'t, 'q, K, V, B> {
         }
     }
 
-    pub(crate) fn at(cursor: Cursor<'t, K, V, B>, query: &'q Interval<K>) -> Self {
+    pub(crate) fn at(cursor: Cursor<'t, K, V, B, A>, query: &'q Interval<K>) -> Self {
         Overlapping {
             cursor: Some(cursor),
             query,
@@ -48,7 +48,7 @@ impl<'t, 'q, K: Ord, V, const B: usize> Overlapping<'t, 'q, K, V, B> {
     }
 }
 
-impl<'t, K: Ord, V, const B: usize> Iterator for Overlapping<'t, '_, K, V, B> {
+impl<'t, K: Ord, V, const B: usize, A: Abbreviate<K>> Iterator for Overlapping<'t, '_, K, V, B, A> {
     type Item = (&'t Interval<K>, &'t V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -72,7 +72,7 @@ impl<'t, K: Ord, V, const B: usize> Iterator for Overlapping<'t, '_, K, V, B> {
                     return Some((interval, value));
                 }
             }
-            let next = root.leaf_after(path, &|branch, from| branch.first_past(from, start));
+            let next = root.leaf_after(path, &|branch, from| branch.next_past(from, start));
             let Some(next) = next else {
                 self.cursor = None;
                 return None;
@@ -90,9 +90,12 @@ impl<'t, K: Ord, V, const B: usize> Iterator for Overlapping<'t, '_, K, V, B> {
     }
 }
 
-impl<K: Ord, V, const B: usize> FusedIterator for Overlapping<'_, '_, K, V, B> {}
+impl<K: Ord, V, const B: usize, A: Abbreviate<K>> FusedIterator
+    for Overlapping<'_, '_, K, V, B, A>
+{
+}
 
-impl<K, V, const B: usize> Clone for Overlapping<'_, '_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Overlapping<'_, '_, K, V, B, A> {
     fn clone(&self) -> Self {
         Overlapping {
             cursor: self.cursor,
@@ -102,8 +105,8 @@ impl<K, V, const B: usize> Clone for Overlapping<'_, '_, K, V, B> {
     }
 }
 
-impl<K: Ord + fmt::Debug, V: fmt::Debug, const B: usize> fmt::Debug
-    for Overlapping<'_, '_, K, V, B>
+impl<K: Ord + fmt::Debug, V: fmt::Debug, const B: usize, A: Abbreviate<K>> fmt::Debug
+    for Overlapping<'_, '_, K, V, B, A>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.clone()).finish()

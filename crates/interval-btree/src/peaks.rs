@@ -1,106 +1,224 @@
 //! The running maximum of the ends in a node.
 
-/// For each item of a node, which item up to and including it reaches furthest.
+use crate::Word;
+use crate::words::Words;
+
+/// For each item of a node, which item up to and including it reaches furthest: its *peak*, the first of
+/// several.
 ///
-/// `self.0[i]` is the index of the first item with the greatest end among items `0..=i`. The ends at
-/// these indices never decrease, so that the first item that ends after a key is found by binary
-/// search; and an update changes the maximum of its node only if it concerns the last of them.
+/// An item that reaches further than all before it is its own peak, and a record; the peak of any other
+/// is the last record before it. So one bit an item says it all, and most changes are shifts. The ends of
+/// records increase; `tops` has for each item the word of its peak's end. So the first item that
+/// ends after a key is found by a search, and an update changes the greatest end of its node only if it
+/// concerns the last record.
 ///
 /// The ends themselves stay where they are: the caller says how to compare two of them, as
 /// `further(i, j)`: whether item `i` ends after item `j`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peaks<const B: usize>([u8; B]);
+pub(crate) struct Peaks<W, const B: usize> {
+    records: u64,
+    tops: Words<W, B>,
+}
 
-impl<const B: usize> Peaks<B> {
+impl<W: Word, const B: usize> Peaks<W, B> {
     /// The peaks of no items.
-    pub(crate) const fn new() -> Self {
-        const { assert!(B <= 256, "an index in a node fits a byte") };
-        Peaks([0; B])
+    pub(crate) const NONE: Self = {
+        assert!(B <= u64::BITS as usize, "there is a bit for each item");
+        Peaks {
+            records: 0,
+            tops: Words::NONE,
+        }
+    };
+
+    /// The peak of the last item, if there are any.
+    #[inline]
+    pub(crate) fn last(&self) -> usize {
+        (u64::BITS - 1 - (self.records | 1).leading_zeros()) as usize
     }
 
-    /// The index of the first item with the greatest end among items `0..=i`.
+    /// The peak of an item.
+    #[inline]
     pub(crate) fn up_to(&self, i: usize) -> usize {
-        usize::from(self.0[i])
+        let before = self.records & !(!1 << i);
+        (u64::BITS - 1 - (before | 1).leading_zeros()) as usize
     }
 
-    /// The first of `len` items for which `past` holds, which looks at its end only and holds for
-    /// every end beyond one for which it holds.
-    pub(crate) fn first(&self, len: usize, past: impl Fn(usize) -> bool) -> Option<usize> {
-        let at = self.0[..len].partition_point(|&peak| !past(usize::from(peak)));
+    /// The word of the end of an item's peak.
+    #[inline]
+    pub(crate) fn top(&self, i: usize) -> W {
+        self.tops.get(i)
+    }
+
+    #[inline]
+    fn is_record(&self, i: usize) -> bool {
+        self.records >> i & 1 == 1
+    }
+
+    /// The first of `len` items that ends past the key with this word. Where the words of an end and the
+    /// key are equal, `past` says it of an item; it holds for every end beyond one for which it holds.
+    #[inline]
+    pub(crate) fn first(&self, len: usize, word: W, past: impl Fn(usize) -> bool) -> Option<usize> {
+        let equal = self.tops.equal(word, len);
+        let mut at = equal.start;
+        let mut ties = equal.len();
+        while ties > 0 {
+            let half = ties / 2;
+            if past(self.up_to(at + half)) {
+                ties = half;
+            } else {
+                at += half + 1;
+                ties -= half + 1;
+            }
+        }
         (at < len).then_some(at)
     }
 
-    /// Takes note that an item was inserted at `at`, and there are now `len`. Returns whether it
-    /// is the one that reaches furthest.
+    /// Takes note that an item was inserted at `at`, whose end has this word, and there are now `len`.
+    #[inline]
     pub(crate) fn inserted(
         &mut self,
         at: usize,
         len: usize,
+        end: W,
         further: impl Fn(usize, usize) -> bool,
-    ) -> bool {
-        self.0.copy_within(at..len - 1, at + 1);
-        for peak in &mut self.0 {
-            *peak = peak.wrapping_add(u8::from(*peak >= at as u8));
+    ) {
+        let before = !(!0 << at);
+        self.records = self.records & before | (self.records & !before) << 1;
+        self.tops.insert(at, len, end);
+        if self.ends_last(at, end, &further) {
+            self.records |= 1 << at;
+            self.overtake(at, len, end, further);
+        } else {
+            self.tops.set(at, self.tops.get(at - 1));
         }
-        self.changed(at, len, further);
-        self.up_to(len - 1) == at
     }
 
-    /// Takes note that the item at `at` was removed, and `len` are left. Returns whether it was
-    /// the one that reached furthest.
+    /// Takes note that the end of the item at `at` rose, to one with this word.
+    #[inline]
+    pub(crate) fn raised(
+        &mut self,
+        at: usize,
+        len: usize,
+        end: W,
+        further: impl Fn(usize, usize) -> bool,
+    ) {
+        if self.ends_last(at, end, &further) {
+            self.records |= 1 << at;
+            self.tops.set(at, end);
+            self.overtake(at, len, end, further);
+        }
+    }
+
+    /// Takes note that the item at `at` was removed, and `len` are left. `word(i)` is that of an end.
+    #[inline]
     pub(crate) fn removed(
         &mut self,
         at: usize,
         len: usize,
+        word: impl Fn(usize) -> W,
         further: impl Fn(usize, usize) -> bool,
-    ) -> bool {
-        let was_peak = self.up_to(at) == at;
-        let was_top = self.up_to(len) == at;
-        self.0.copy_within(at + 1..=len, at);
-        for peak in &mut self.0 {
-            *peak -= u8::from(*peak > at as u8);
+    ) {
+        let was_record = self.is_record(at);
+        let before = !(!0 << at);
+        self.records = self.records & before | self.records >> 1 & !before;
+        self.tops.remove(at, len);
+        if was_record {
+            // Others before the next record may be records without it.
+            let mut i = at;
+            while i < len && !self.is_record(i) {
+                self.settle(i, &word, &further);
+                i += 1;
+            }
         }
-        if was_peak {
-            self.changed(at, len, further);
-        }
-        was_top
     }
 
-    /// Takes note that the end of the item at `at` changed.
+    /// Takes note that the end of the item at `at` changed. `word(i)` is that of an end.
     pub(crate) fn changed(
         &mut self,
         at: usize,
         len: usize,
+        word: impl Fn(usize) -> W,
         further: impl Fn(usize, usize) -> bool,
     ) {
-        for i in at..len {
-            let old = self.up_to(i);
-            let new = self.highest(i, &further);
-            self.0[i] = new as u8;
-            // What follows depends on this peak, and on `at` only through it.
-            if i > at && new == old && new != at {
+        self.settle(at, &word, &further);
+        for i in at + 1..len {
+            let was_record = self.is_record(i);
+            self.settle(i, &word, &further);
+            if was_record && self.is_record(i) {
                 break;
             }
         }
     }
 
-    /// Computes the peaks from item `from` on.
+    /// Computes all peaks. `word(i)` is that of an end.
     pub(crate) fn recompute(
         &mut self,
-        from: usize,
         len: usize,
+        word: impl Fn(usize) -> W,
         further: impl Fn(usize, usize) -> bool,
     ) {
-        for i in from..len {
-            self.0[i] = self.highest(i, &further) as u8;
+        self.truncate(0);
+        for i in 0..len {
+            self.settle(i, &word, &further);
         }
     }
 
-    /// The peak at `i`, given the one before it.
-    fn highest(&self, i: usize, further: impl Fn(usize, usize) -> bool) -> usize {
-        match i.checked_sub(1).map(|before| self.up_to(before)) {
-            Some(before) if !further(i, before) => before,
-            _ => i,
+    /// Computes the words again. `word(i)` is that of an end.
+    pub(crate) fn refill(&mut self, len: usize, word: impl Fn(usize) -> W) {
+        for i in 0..len {
+            let top = match self.is_record(i) {
+                true => word(i),
+                false => self.tops.get(i - 1),
+            };
+            self.tops.set(i, top);
+        }
+    }
+
+    /// Forgets the items from `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.records &= !(!0 << len);
+        self.tops.truncate(len);
+    }
+
+    /// Whether an end, that of item `at`, is beyond those of all items before.
+    #[inline]
+    fn ends_last(&self, at: usize, end: W, further: &impl Fn(usize, usize) -> bool) -> bool {
+        let Some(before) = at.checked_sub(1) else {
+            return true;
+        };
+        let top = self.tops.get(before);
+        end > top || (end == top && further(at, self.up_to(before)))
+    }
+
+    /// Makes the item at `at`, a record, the peak of all items after it up to the first that ends later.
+    #[inline]
+    fn overtake(&mut self, at: usize, len: usize, end: W, further: impl Fn(usize, usize) -> bool) {
+        for i in at + 1..len {
+            if self.is_record(i) {
+                let top = self.tops.get(i);
+                if top > end || (top == end && further(i, at)) {
+                    break;
+                }
+                self.records &= !(1 << i);
+            }
+            self.tops.set(i, end);
+        }
+    }
+
+    /// Computes the peak of an item, given those before it.
+    fn settle(
+        &mut self,
+        i: usize,
+        word: &impl Fn(usize) -> W,
+        further: &impl Fn(usize, usize) -> bool,
+    ) {
+        let end = word(i);
+        if self.ends_last(i, end, further) {
+            self.records |= 1 << i;
+            self.tops.set(i, end);
+        } else {
+            self.records &= !(1 << i);
+            self.tops.set(i, self.tops.get(i - 1));
         }
     }
 }

@@ -177,11 +177,21 @@ impl Ord for CompactKey {
                     len: other,
                 },
             ) => {
-                // Most keys differ in the first words; without a loop the compiler sees that.
-                (word(a, 0).cmp(&word(b, 0)))
-                    .then_with(|| word(a, 8).cmp(&word(b, 8)))
-                    .then_with(|| word(a, 15).cmp(&word(b, 15)))
-                    .then_with(|| (*len as u8).cmp(&(*other as u8)))
+                // Without a loop the compiler sees that most keys differ in the first words.
+                let words = |at: usize| (word(a, at), word(b, at));
+                let (one, two) = words(0);
+                if one != two {
+                    return one.cmp(&two);
+                }
+                let (one, two) = words(8);
+                if one != two {
+                    return one.cmp(&two);
+                }
+                let (one, two) = words(15);
+                if one != two {
+                    return one.cmp(&two);
+                }
+                (*len as u8).cmp(&(*other as u8))
             }
             _ => (self.head().cmp(&other.head())).then_with(|| self.as_ref().cmp(other.as_ref())),
         }

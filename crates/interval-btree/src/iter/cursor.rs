@@ -2,29 +2,29 @@
 
 use std::ptr;
 
-use crate::Interval;
 use crate::node::{Leaf, MAX_HEIGHT, Node, Path};
+use crate::{Abbreviate, Interval};
 
 /// A place in a tree: an entry, or the gap at the end of a leaf.
-pub(crate) struct Cursor<'a, K, V, const B: usize> {
-    pub(crate) root: &'a Node<K, V, B>,
+pub(crate) struct Cursor<'a, K, V, const B: usize, A: Abbreviate<K>> {
+    pub(crate) root: &'a Node<K, V, B, A>,
     /// The way to the leaf.
     pub(crate) path: Path,
-    pub(crate) leaf: &'a Leaf<K, V, B>,
+    pub(crate) leaf: &'a Leaf<K, V, B, A>,
     pub(crate) at: usize,
 }
 
-impl<K, V, const B: usize> Clone for Cursor<'_, K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Cursor<'_, K, V, B, A> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K, V, const B: usize> Copy for Cursor<'_, K, V, B> {}
+impl<K, V, const B: usize, A: Abbreviate<K>> Copy for Cursor<'_, K, V, B, A> {}
 
-impl<'a, K, V, const B: usize> Cursor<'a, K, V, B> {
+impl<'a, K, V, const B: usize, A: Abbreviate<K>> Cursor<'a, K, V, B, A> {
     /// The first entry of a tree that has one.
-    pub(crate) fn first(root: &'a Node<K, V, B>) -> Self {
+    pub(crate) fn first(root: &'a Node<K, V, B, A>) -> Self {
         let path = [0; MAX_HEIGHT];
         Cursor {
             root,
@@ -35,7 +35,7 @@ impl<'a, K, V, const B: usize> Cursor<'a, K, V, B> {
     }
 
     /// The last entry of a tree that has one.
-    pub(crate) fn last(root: &'a Node<K, V, B>) -> Self {
+    pub(crate) fn last(root: &'a Node<K, V, B, A>) -> Self {
         let mut path = [0; MAX_HEIGHT];
         let leaf = root.last_leaf(&mut path);
         Cursor {

@@ -7,25 +7,25 @@ use std::vec;
 use arrayvec::ArrayVec;
 use triomphe::Arc;
 
-use crate::Interval;
 use crate::node::{Entry, Leaf, Node};
+use crate::{Abbreviate, Interval, Whole};
 
 /// All entries of a map, owned: what its [`into_iter`](crate::IntervalMap::into_iter) returns.
 ///
 /// Entries are moved out of leaves that no other map shares, and cloned out of those that are shared.
-pub struct IntoIter<K, V, const B: usize = 32> {
-    entries: Leaves<K, V, B>,
+pub struct IntoIter<K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
+    entries: Leaves<K, V, B, A>,
     left: usize,
 }
 
-type Leaves<K, V, const B: usize> = FlatMap<
-    vec::IntoIter<Arc<Leaf<K, V, B>>>,
+type Leaves<K, V, const B: usize, A> = FlatMap<
+    vec::IntoIter<Arc<Leaf<K, V, B, A>>>,
     ArrayVec<Entry<K, V>, B>,
-    fn(Arc<Leaf<K, V, B>>) -> ArrayVec<Entry<K, V>, B>,
+    fn(Arc<Leaf<K, V, B, A>>) -> ArrayVec<Entry<K, V>, B>,
 >;
 
-impl<K: Clone, V: Clone, const B: usize> IntoIter<K, V, B> {
-    pub(crate) fn new(root: Option<Node<K, V, B>>, left: usize) -> Self {
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> IntoIter<K, V, B, A> {
+    pub(crate) fn new(root: Option<Node<K, V, B, A>>, left: usize) -> Self {
         let mut leaves = Vec::new();
         if let Some(root) = root {
             take_apart(root, &mut leaves);
@@ -39,7 +39,10 @@ impl<K: Clone, V: Clone, const B: usize> IntoIter<K, V, B> {
     }
 }
 
-fn take_apart<K, V, const B: usize>(node: Node<K, V, B>, leaves: &mut Vec<Arc<Leaf<K, V, B>>>) {
+fn take_apart<K, V, const B: usize, A: Abbreviate<K>>(
+    node: Node<K, V, B, A>,
+    leaves: &mut Vec<Arc<Leaf<K, V, B, A>>>,
+) {
     match node {
         Node::Leaf(leaf) => leaves.push(leaf),
         Node::Branch(branch) => match Arc::try_unwrap(branch) {
@@ -56,7 +59,7 @@ fn take_apart<K, V, const B: usize>(node: Node<K, V, B>, leaves: &mut Vec<Arc<Le
     }
 }
 
-impl<K: Clone, V: Clone, const B: usize> Iterator for IntoIter<K, V, B> {
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Iterator for IntoIter<K, V, B, A> {
     type Item = (Interval<K>, V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -70,7 +73,9 @@ impl<K: Clone, V: Clone, const B: usize> Iterator for IntoIter<K, V, B> {
     }
 }
 
-impl<K: Clone, V: Clone, const B: usize> DoubleEndedIterator for IntoIter<K, V, B> {
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> DoubleEndedIterator
+    for IntoIter<K, V, B, A>
+{
     fn next_back(&mut self) -> Option<Self::Item> {
         let entry = self.entries.next_back()?;
         self.left -= 1;
@@ -78,11 +83,14 @@ impl<K: Clone, V: Clone, const B: usize> DoubleEndedIterator for IntoIter<K, V, 
     }
 }
 
-impl<K: Clone, V: Clone, const B: usize> ExactSizeIterator for IntoIter<K, V, B> {}
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> ExactSizeIterator
+    for IntoIter<K, V, B, A>
+{
+}
 
-impl<K: Clone, V: Clone, const B: usize> FusedIterator for IntoIter<K, V, B> {}
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> FusedIterator for IntoIter<K, V, B, A> {}
 
-impl<K, V, const B: usize> fmt::Debug for IntoIter<K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> fmt::Debug for IntoIter<K, V, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoIter")
             .field("left", &self.left)

@@ -1,26 +1,26 @@
 //! Building a tree from the leaves up.
 
+use triomphe::UniqueArc;
+
 use super::IntervalMap;
+use crate::Abbreviate;
 use crate::node::{Branch, Entry, Leaf, Node};
 
-impl<K: Ord + Clone, V: Ord + Clone, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// Builds a map from entries that are in order, no two equal. O(n).
     pub(super) fn from_sorted(entries: Vec<Entry<K, V>>) -> Self {
         let len = entries.len();
-        let mut level: Vec<(K, Node<K, V, B>)> = chunks::<_, B>(entries)
+        let mut level: Vec<(K, Node<K, V, B, A>)> = chunks::<_, B>(entries)
             .map(|entries| {
-                let mut leaf = Leaf::empty();
+                let mut leaf = UniqueArc::new(Leaf::empty());
                 leaf.extend(entries);
-                (leaf.entries[0].0.start().clone(), leaf.into())
+                let start = leaf.entries[0].0.start().clone();
+                (start, Node::Leaf(leaf.shareable()))
             })
             .collect();
         while level.len() > 1 {
             level = chunks::<_, B>(level)
-                .map(|children| {
-                    let mut branch = Branch::empty();
-                    branch.extend(children);
-                    (branch.starts[0].clone(), branch.into())
-                })
+                .map(|children| (children[0].0.clone(), Node::Branch(Branch::of(children))))
                 .collect();
         }
         IntervalMap {

@@ -1,10 +1,10 @@
 //! The checks of the invariants, one function each.
 
 use super::IntervalMap;
-use crate::Interval;
-use crate::node::{Branch, Entry, Leaf, Node, min_len};
+use crate::node::{Branch, Entry, Index, Leaf, Node, min_len};
+use crate::{Abbreviate, End, Interval, Word};
 
-impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
+impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     pub(super) fn verify_sorted(&self) {
         let entries: Vec<_> = self.root.iter().flat_map(entries).collect();
         assert!(
@@ -16,7 +16,7 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
     pub(super) fn verify_separated(&self) {
         for branch in self.root.iter().flat_map(branches) {
             for (i, pair) in branch.children.windows(2).enumerate() {
-                let bound = &branch.starts[i + 1];
+                let bound = &branch.bounds[i];
                 let (before, after) = (last(&pair[0]).start(), pair[1].first().0.start());
                 assert!(
                     before <= bound,
@@ -77,7 +77,7 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
     pub(super) fn verify_peaked(&self) {
         for branch in self.root.iter().flat_map(branches) {
             let ends: Vec<_> = branch.ends.iter().collect();
-            check_peaks(&ends, |i| branch.peaks.up_to(i));
+            check_peaks(&ends, |i| branch.index.peaks.up_to(i));
         }
         for leaf in self.root.iter().flat_map(leaves) {
             let ends: Vec<_> = leaf
@@ -85,7 +85,22 @@ impl<K: Ord, V: Ord, const B: usize> IntervalMap<K, V, B> {
                 .iter()
                 .map(|(interval, _)| interval.end())
                 .collect();
-            check_peaks(&ends, |i| leaf.peaks.up_to(i));
+            check_peaks(&ends, |i| leaf.index.peaks.up_to(i));
+        }
+    }
+
+    pub(super) fn verify_abbreviated(&self) {
+        for branch in self.root.iter().flat_map(branches) {
+            let starts = branch.bounds.iter().collect::<Vec<_>>();
+            let ends = branch.ends.iter().map(End::as_ref).collect::<Vec<_>>();
+            check_words(&branch.index, &starts, &ends);
+        }
+        for leaf in self.root.iter().flat_map(leaves) {
+            let entries = leaf.entries.iter();
+            let (starts, ends): (Vec<_>, Vec<_>) = entries
+                .map(|(interval, _)| (interval.start(), interval.end()))
+                .unzip();
+            check_words(&leaf.index, &starts, &ends);
         }
     }
 
@@ -108,7 +123,25 @@ fn check_peaks<E: Ord>(ends: &[E], peak: impl Fn(usize) -> usize) {
     }
 }
 
-fn branches<K, V, const B: usize>(node: &Node<K, V, B>) -> Vec<&Branch<K, V, B>> {
+fn check_words<K, const B: usize, A: Abbreviate<K>>(
+    index: &Index<K, B, A>,
+    starts: &[&K],
+    ends: &[End<&K>],
+) {
+    for i in 0..B {
+        let start = starts.get(i).map_or(A::Word::MAX, |key| index.word(key));
+        assert_eq!(index.starts.get(i), start, "abbreviated: start {i}");
+        let top = match i < ends.len() {
+            true => index.end_word(ends[index.peaks.up_to(i)]),
+            false => A::Word::MAX,
+        };
+        assert_eq!(index.peaks.top(i), top, "abbreviated: top {i}");
+    }
+}
+
+fn branches<K, V, const B: usize, A: Abbreviate<K>>(
+    node: &Node<K, V, B, A>,
+) -> Vec<&Branch<K, V, B, A>> {
     match node {
         Node::Leaf(_) => Vec::new(),
         Node::Branch(branch) => {
@@ -118,25 +151,29 @@ fn branches<K, V, const B: usize>(node: &Node<K, V, B>) -> Vec<&Branch<K, V, B>>
     }
 }
 
-fn leaves<K, V, const B: usize>(node: &Node<K, V, B>) -> Vec<&Leaf<K, V, B>> {
+fn leaves<K, V, const B: usize, A: Abbreviate<K>>(
+    node: &Node<K, V, B, A>,
+) -> Vec<&Leaf<K, V, B, A>> {
     match node {
         Node::Leaf(leaf) => vec![leaf],
         Node::Branch(branch) => branch.children.iter().flat_map(leaves).collect(),
     }
 }
 
-fn entries<K, V, const B: usize>(node: &Node<K, V, B>) -> impl Iterator<Item = &Entry<K, V>> {
+fn entries<K, V, const B: usize, A: Abbreviate<K>>(
+    node: &Node<K, V, B, A>,
+) -> impl Iterator<Item = &Entry<K, V>> {
     leaves(node).into_iter().flat_map(|leaf| &leaf.entries)
 }
 
-fn height<K, V, const B: usize>(node: &Node<K, V, B>) -> usize {
+fn height<K, V, const B: usize, A: Abbreviate<K>>(node: &Node<K, V, B, A>) -> usize {
     match node {
         Node::Leaf(_) => 0,
         Node::Branch(branch) => 1 + height(&branch.children[0]),
     }
 }
 
-fn last<K, V, const B: usize>(node: &Node<K, V, B>) -> &Interval<K> {
+fn last<K, V, const B: usize, A: Abbreviate<K>>(node: &Node<K, V, B, A>) -> &Interval<K> {
     match node {
         Node::Leaf(leaf) => &leaf.entries[leaf.entries.len() - 1].0,
         Node::Branch(branch) => last(&branch.children[branch.children.len() - 1]),

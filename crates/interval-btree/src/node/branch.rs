@@ -5,211 +5,277 @@ use std::cmp::Ordering;
 use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
-use super::{Entry, Grown, Leaf, Node, min_len};
-use crate::End;
-use crate::peaks::Peaks;
+use super::{Entry, Index, Leaf, Node, is_small, may_join, split_at};
+use crate::{Abbreviate, End, Interval};
 
 /// A node that holds subtrees of one height, in order. The fields run parallel.
-#[derive(Debug)]
-pub(crate) struct Branch<K, V, const B: usize> {
-    /// Between children `i - 1` and `i`: no entry before starts above `starts[i]`, none after
-    /// starts below it. `starts[0]` repeats the bound before this branch, if there is one.
-    pub(crate) starts: ArrayVec<K, B>,
+pub(crate) struct Branch<K, V, const B: usize, A: Abbreviate<K>> {
+    /// Over the bounds and ends.
+    pub(crate) index: Index<K, B, A>,
+    /// Between children `i` and `i + 1`: no entry before starts above `bounds[i]`, none after starts below
+    /// it. One less than children.
+    pub(crate) bounds: ArrayVec<K, B>,
     /// The greatest end in each child.
     pub(crate) ends: ArrayVec<End<K>, B>,
-    pub(crate) children: ArrayVec<Node<K, V, B>, B>,
-    pub(crate) peaks: Peaks<B>,
+    pub(crate) children: ArrayVec<Node<K, V, B, A>, B>,
 }
 
-impl<K: Clone, V, const B: usize> Clone for Branch<K, V, B> {
+impl<K: Clone, V, const B: usize, A: Abbreviate<K>> Clone for Branch<K, V, B, A> {
     fn clone(&self) -> Self {
         Branch {
-            starts: self.starts.clone(),
+            index: self.index.clone(),
+            bounds: self.bounds.clone(),
             ends: self.ends.clone(),
             children: self.children.clone(),
-            peaks: self.peaks,
         }
     }
 }
 
-impl<K, V, const B: usize> Branch<K, V, B> {
+impl<K, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     #[inline]
     pub(crate) fn empty() -> Self {
         Branch {
-            starts: ArrayVec::new(),
+            index: Index::empty(),
+            bounds: ArrayVec::new(),
             ends: ArrayVec::new(),
             children: ArrayVec::new(),
-            peaks: Peaks::new(),
         }
     }
 
     /// The greatest end.
     pub(crate) fn top(&self) -> End<&K> {
-        self.ends[self.peaks.up_to(self.ends.len() - 1)].as_ref()
+        self.ends[self.index.peaks.last()].as_ref()
     }
 }
 
-impl<K: Clone, V, const B: usize> Branch<K, V, B> {
+impl<K: Clone, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     /// The branch, copied first if it is shared.
+    #[inline]
     pub(crate) fn make_mut(shared: &mut Arc<Self>) -> &mut Self {
         if !Arc::is_unique(shared) {
-            // Filled where it is to stay: moving a node there costs more than its contents.
-            let mut copy = UniqueArc::new(Self::empty());
-            copy.starts.extend(shared.starts.iter().cloned());
-            copy.ends.extend(shared.ends.iter().cloned());
-            copy.children.extend(shared.children.iter().cloned());
-            copy.peaks = shared.peaks;
-            *shared = copy.shareable();
+            *shared = shared.copy();
         }
-        Arc::make_mut(shared)
+        Arc::get_mut(shared).expect("a branch that is not shared")
+    }
+
+    #[cold]
+    fn copy(&self) -> Arc<Self> {
+        // Filled where it is to stay: moving a node there costs more than its contents.
+        let mut copy = UniqueArc::new(Self::empty());
+        copy.bounds.extend(self.bounds.iter().cloned());
+        copy.ends.extend(self.ends.iter().cloned());
+        copy.children.extend(self.children.iter().cloned());
+        copy.index.clone_from(&self.index);
+        copy.shareable()
     }
 }
 
-impl<K: Ord, V, const B: usize> Branch<K, V, B> {
+impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     /// The child where the place that `start` and `order` describe is (see [`Node::locate`]).
+    #[inline]
     pub(crate) fn child_for(
         &self,
-        start: &impl Fn(&K) -> Ordering,
+        start: &K,
+        probe: &A::Probe<'_>,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> usize {
-        let below = |bound: &K| start(bound) == Ordering::Less;
-        let at = 1 + self.starts[1..].partition_point(below);
-        match self.starts.get(at) {
-            Some(bound) if start(bound) == Ordering::Equal => at - 1 + self.ties(at, start, order),
-            _ => at - 1,
+        let equal = self.index.equal_starts(self.bounds.len(), probe);
+        match equal.is_empty() {
+            true => equal.start,
+            false => {
+                let bounds = &self.bounds[..equal.end];
+                let at = equal.start + bounds[equal.start..].partition_point(|bound| bound < start);
+                at + self.ties(&bounds[at..], at, start, order)
+            }
         }
     }
 
-    /// How many of the children from `at` on, whose bounds are equal to the start looked for, are
-    /// to be passed.
+    /// How many of the bounds that follow child `at` have it and others before the place that is looked
+    /// for, being equal to its start.
     ///
     /// A bound may be that of an entry that is gone, and entries with equal starts may lie on
-    /// both sides of it: the first entry of the child decides.
+    /// both sides of it: the first entry of the child after it decides.
     fn ties(
         &self,
+        bounds: &[K],
         at: usize,
-        start: &impl Fn(&K) -> Ordering,
+        start: &K,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> usize {
-        let ties = self.starts[at..].partition_point(|bound| start(bound) == Ordering::Equal);
-        self.children[at..at + ties]
+        let ties = bounds.partition_point(|bound| bound == start);
+        self.children[at + 1..at + 1 + ties]
             .partition_point(|child| order(child.first()) != Ordering::Greater)
     }
 
+    /// The first child in which some entry's end is past `key`.
+    #[inline]
+    pub(crate) fn first_past(&self, key: &K, probe: &A::Probe<'_>) -> Option<usize> {
+        let ends = &self.ends;
+        self.index
+            .first_past(ends.len(), probe, |i| ends[i].is_past(key))
+    }
+
     /// The first child at `from` or after in which some entry's end is past `key`.
-    pub(crate) fn first_past(&self, from: usize, key: &K) -> Option<usize> {
-        if from == 0 {
-            return self
-                .peaks
-                .first(self.ends.len(), |i| self.ends[i].is_past(key));
+    pub(crate) fn next_past(&self, from: usize, key: &K) -> Option<usize> {
+        match from {
+            0 => self.first_past(key, &A::probe(key)),
+            _ => (from..self.ends.len()).find(|&i| self.ends[i].is_past(key)),
         }
-        (from..self.ends.len()).find(|&i| self.ends[i].is_past(key))
     }
 }
 
-impl<K: Ord + Clone, V, const B: usize> Branch<K, V, B> {
-    /// A branch with two children.
-    pub(crate) fn pair(left: Node<K, V, B>, start: K, right: Node<K, V, B>) -> Self {
-        let mut branch = Self::empty();
-        branch.extend([(start.clone(), left), (start, right)]);
-        branch
+impl<K: Ord + Clone, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
+    /// A branch with these children, of which there are no more than there is room for. The bound of the
+    /// first is not needed.
+    pub(crate) fn of(children: impl IntoIterator<Item = (K, Node<K, V, B, A>)>) -> Arc<Self> {
+        let mut branch = UniqueArc::new(Self::empty());
+        for (bound, child) in children {
+            if !branch.children.is_empty() {
+                branch.bounds.push(bound);
+            }
+            branch.ends.push(child.top().cloned());
+            branch.children.push(child);
+        }
+        branch.reindex();
+        branch.shareable()
     }
 
-    /// Appends children, of no more than there is room for.
-    pub(crate) fn extend(&mut self, children: impl IntoIterator<Item = (K, Node<K, V, B>)>) {
-        let old = self.children.len();
-        for (start, child) in children {
-            self.starts.push(start);
-            self.ends.push(child.top().cloned());
-            self.children.push(child);
-        }
-        let ends = &self.ends;
-        self.peaks.recompute(old, ends.len(), further(ends));
+    /// Takes note that all children may have changed.
+    fn reindex(&mut self) {
+        let Branch {
+            index,
+            bounds,
+            ends,
+            ..
+        } = self;
+        index.choose_prefix(bounds.len(), |i| &bounds[i]);
+        index.retake_starts(bounds.iter());
+        index.measure(ends.len(), |i| ends[i].as_ref());
     }
 
-    /// Inserts a child that isn't empty.
-    fn insert_child(&mut self, at: usize, start: K, child: Node<K, V, B>) -> Grown<K, Self> {
-        if !self.children.is_full() {
-            self.ends.insert(at, child.top().cloned());
-            self.starts.insert(at, start);
-            self.children.insert(at, child);
-            let ends = &self.ends;
-            let raised = self.peaks.inserted(at, ends.len(), further(ends));
-            return Grown {
-                raised,
-                split: None,
-            };
-        }
-        let left = B + 1 - min_len(B);
-        let mut right = Self::empty();
-        if at < left {
-            self.split_off(left - 1, &mut right);
-            self.insert_child(at, start, child);
-        } else {
-            self.split_off(left, &mut right);
-            right.insert_child(at - left, start, child);
-        }
-        Grown {
-            raised: true,
-            split: Some((right.starts[0].clone(), right)),
+    /// Inserts a child, for which there is room, and a bound that is on one side of it.
+    fn insert_child(&mut self, at: usize, child: Node<K, V, B, A>, bound_at: usize, bound: K) {
+        let Branch {
+            index,
+            bounds,
+            ends,
+            children,
+        } = self;
+        let start = index.word(&bound);
+        let end = index.end_word(child.top());
+        ends.insert(at, child.top().cloned());
+        children.insert(at, child);
+        index.inserted(at, ends.len(), end, |i| ends[i].as_ref());
+        bounds.insert(bound_at, bound);
+        index.starts.insert(bound_at, bounds.len(), start);
+        if index.has_twin(bound_at, bounds.len()) {
+            self.refine(bound_at);
         }
     }
 
-    /// Moves the children from `at` on to an empty branch.
-    fn split_off(&mut self, at: usize, right: &mut Self) {
-        right.starts.extend(self.starts.drain(at..));
-        right.ends.extend(self.ends.drain(at..));
-        right.children.extend(self.children.drain(at..));
-        let ends = &right.ends;
-        right.peaks.recompute(0, ends.len(), further(ends));
+    /// Chooses another prefix if there is a better one, now that the word of the bound at `at` is that of
+    /// a neighbour too.
+    #[cold]
+    fn refine(&mut self, at: usize) {
+        let Branch {
+            index,
+            bounds,
+            ends,
+            ..
+        } = self;
+        let bound = |i: usize| &bounds[i];
+        if index.is_vague(at, bounds.len(), bound) && index.choose_prefix(bounds.len(), bound) {
+            index.retake_starts(bounds.iter());
+            index.retake_tops(ends.len(), |i| ends[i].as_ref());
+        }
     }
 
-    /// Removes a child.
-    fn remove_child(&mut self, at: usize) -> (K, Node<K, V, B>) {
-        let start = self.starts.remove(at);
-        self.ends.remove(at);
-        let child = self.children.remove(at);
-        let ends = &self.ends;
-        self.peaks.removed(at, ends.len(), further(ends));
-        (start, child)
+    /// Moves the second part of the children to a new branch, and inserts a child into one of the two,
+    /// `bound` being the bound before it. Returns the new branch and the bound before that.
+    fn split(&mut self, at: usize, bound: K, child: Node<K, V, B, A>) -> (K, Arc<Self>) {
+        let cut = split_at(at, B);
+        let keep = if at < cut { cut - 1 } else { cut };
+        let mut right = UniqueArc::new(Self::empty());
+        right.bounds.extend(self.bounds.drain(keep..));
+        right.ends.extend(self.ends.drain(keep..));
+        right.children.extend(self.children.drain(keep..));
+        let between = self.bounds.remove(keep - 1);
+        let Branch { index, ends, .. } = &mut *right;
+        index.split_from(&mut self.index, keep, keep);
+        self.index.starts.remove(keep - 1, keep - 1);
+        index.measure(ends.len(), |i| ends[i].as_ref());
+        let between = match at.cmp(&cut) {
+            Ordering::Less => {
+                self.insert_child(at, child, at - 1, bound);
+                between
+            }
+            Ordering::Equal => {
+                right.insert_child(0, child, 0, between);
+                bound
+            }
+            Ordering::Greater => {
+                right.insert_child(at - cut, child, at - cut - 1, bound);
+                between
+            }
+        };
+        (between, right.shareable())
     }
 
     /// Looks again how far a child reaches. Returns whether it reaches further than the others.
     fn refresh(&mut self, at: usize) -> bool {
-        self.ends[at] = self.children[at].top().cloned();
-        let ends = &self.ends;
-        self.peaks.changed(at, ends.len(), further(ends));
-        self.peaks.up_to(ends.len() - 1) == at
+        let Branch {
+            index,
+            ends,
+            children,
+            ..
+        } = self;
+        ends[at] = children[at].top().cloned();
+        index.changed(at, ends.len(), |i| ends[i].as_ref());
+        index.peaks.last() == at
+    }
+
+    /// Takes note that an interval is about to be inserted into a child.
+    #[inline]
+    pub(crate) fn raise(&mut self, at: usize, interval: &Interval<K>) {
+        let Branch { index, ends, .. } = self;
+        if interval.end() > ends[at].as_ref() {
+            ends[at] = interval.end().cloned();
+            index.raised(at, ends.len(), |i| ends[i].as_ref());
+        }
     }
 }
 
-impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
-    pub(crate) fn insert(&mut self, path: &[u8], at: usize, entry: Entry<K, V>) -> Grown<K, Self> {
+impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
+    /// Inserts an entry at a place that `locate` found, whose leaf is full.
+    pub(crate) fn insert(
+        &mut self,
+        path: &[u8],
+        at: usize,
+        entry: Entry<K, V>,
+    ) -> Option<(K, Arc<Self>)> {
         let child = usize::from(path[0]);
-        let grown = self.children[child].insert(&path[1..], at, entry);
-        let raised = grown.raised && self.refresh(child);
-        let Some((start, right)) = grown.split else {
-            return Grown {
-                raised,
-                split: None,
-            };
-        };
-        let grown = self.insert_child(child + 1, start, right);
-        Grown {
-            raised: raised || grown.raised,
-            ..grown
+        self.raise(child, &entry.0);
+        let (bound, right) = self.children[child].insert(&path[1..], at, entry)?;
+        // What went to the right doesn't count for the left any more.
+        self.refresh(child);
+        if self.children.is_full() {
+            return Some(self.split(child + 1, bound, right));
         }
+        self.insert_child(child + 1, right, child, bound);
+        None
     }
 
+    /// Removes the entry at a place that `locate` found. Returns it, and whether the greatest end may
+    /// have changed.
     pub(crate) fn remove(&mut self, path: &[u8], at: usize) -> (Entry<K, V>, bool) {
         let child = usize::from(path[0]);
         let (entry, lowered) = self.children[child].remove(&path[1..], at);
         let lowered = lowered && {
-            let was_top = self.peaks.up_to(self.ends.len() - 1) == child;
+            let was_top = self.index.peaks.last() == child;
             self.refresh(child);
             was_top
         };
-        if self.children[child].len() < min_len(B) {
+        if is_small(self.children[child].len(), B) {
             self.fill(child);
         }
         (entry, lowered)
@@ -217,68 +283,89 @@ impl<K: Ord + Clone, V: Clone, const B: usize> Branch<K, V, B> {
 
     /// Gives a child that has become too small something of a neighbour's, or joins the two.
     fn fill(&mut self, child: usize) {
-        let (left, right) = if child > 0 {
-            (child - 1, child)
+        let left = child.saturating_sub(1);
+        let right = left + 1;
+        if may_join(self.children[left].len() + self.children[right].len(), B) {
+            let Branch {
+                index,
+                bounds,
+                ends,
+                children,
+            } = self;
+            let bound = bounds.remove(left);
+            index.starts.remove(left, bounds.len());
+            ends.remove(right);
+            let node = children.remove(right);
+            index.removed(right, ends.len(), |i| ends[i].as_ref());
+            children[left].append(bound, node);
         } else {
-            (0, 1)
-        };
-        let donor = if child > 0 { left } else { right };
-        if self.children[donor].len() <= min_len(B) {
-            let (_, node) = self.remove_child(right);
-            self.children[left].append(node);
-            self.refresh(left);
-            return;
-        }
-        let bound = &mut self.starts[right];
-        let [l, r] = &mut self.children[left..=right] else {
-            unreachable!("there are two")
-        };
-        match (l, r) {
-            (Node::Leaf(l), Node::Leaf(r)) => {
-                let (l, r) = (Leaf::make_mut(l), Leaf::make_mut(r));
-                if donor == left {
-                    let (entry, _) = l.remove(l.entries.len() - 1);
-                    r.insert(0, entry);
-                } else {
-                    let (entry, _) = r.remove(0);
-                    l.insert(l.entries.len(), entry);
+            let [l, r] = &mut self.children[left..=right] else {
+                unreachable!("there are two")
+            };
+            let bound = &mut self.bounds[left];
+            match (l, r) {
+                (Node::Leaf(l), Node::Leaf(r)) => {
+                    *bound = Leaf::make_mut(l).balance(Leaf::make_mut(r));
                 }
-                *bound = r.entries[0].0.start().clone();
-            }
-            (Node::Branch(l), Node::Branch(r)) => {
-                let (l, r) = (Branch::make_mut(l), Branch::make_mut(r));
-                if donor == left {
-                    let (start, node) = l.remove_child(l.children.len() - 1);
-                    r.insert_child(0, start, node);
-                } else {
-                    let (start, node) = r.remove_child(0);
-                    l.insert_child(l.children.len(), start, node);
+                (Node::Branch(l), Node::Branch(r)) => {
+                    Branch::make_mut(l).balance(bound, Branch::make_mut(r));
                 }
-                *bound = r.starts[0].clone();
+                _ => unreachable!("siblings are of one height"),
             }
-            _ => unreachable!("siblings are of one height"),
+            let word = self.index.word(&self.bounds[left]);
+            self.index.starts.set(left, word);
+            self.refresh(right);
         }
         self.refresh(left);
-        self.refresh(right);
+    }
+
+    /// Shares children evenly with the right neighbour. `bound` is the bound between the two.
+    fn balance(&mut self, bound: &mut K, right: &mut Self) {
+        let (len, keep) = (
+            self.children.len(),
+            (self.children.len() + right.children.len()) / 2,
+        );
+        if keep < len {
+            let bounds = self.bounds.drain(keep - 1..);
+            let mut bounds: ArrayVec<K, B> = bounds
+                .chain([bound.clone()])
+                .chain(right.bounds.drain(..))
+                .collect();
+            *bound = bounds.remove(0);
+            right.bounds = bounds;
+            let ends = self.ends.drain(keep..).chain(right.ends.drain(..));
+            right.ends = ends.collect();
+            let children = self.children.drain(keep..).chain(right.children.drain(..));
+            right.children = children.collect();
+        } else {
+            let moved = keep - len;
+            self.bounds.push(bound.clone());
+            self.bounds.extend(right.bounds.drain(..moved - 1));
+            *bound = right.bounds.remove(0);
+            self.ends.extend(right.ends.drain(..moved));
+            self.children.extend(right.children.drain(..moved));
+        }
+        self.reindex();
+        right.reindex();
     }
 }
 
-impl<K: Ord + Clone, V: Clone, const B: usize> Node<K, V, B> {
-    /// Appends the right neighbour's entries or children.
-    fn append(&mut self, right: Self) {
+impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
+    /// Appends the right neighbour's entries or children. `bound` is the bound between the two.
+    fn append(&mut self, bound: K, right: Self) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
                 Leaf::make_mut(left).extend(Arc::unwrap_or_clone(right).entries);
             }
             (Node::Branch(left), Node::Branch(right)) => {
-                let right = Arc::unwrap_or_clone(right);
-                Branch::make_mut(left).extend(right.starts.into_iter().zip(right.children));
+                let (left, right) = (Branch::make_mut(left), Arc::unwrap_or_clone(right));
+                left.bounds.push(bound);
+                left.bounds.extend(right.bounds);
+                left.ends.extend(right.ends);
+                left.children.extend(right.children);
+                left.reindex();
             }
             _ => unreachable!("siblings are of one height"),
         }
     }
-}
-
-fn further<K: Ord>(ends: &[End<K>]) -> impl Fn(usize, usize) -> bool {
-    |i, j| ends[i] > ends[j]
 }

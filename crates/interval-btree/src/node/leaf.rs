@@ -5,120 +5,199 @@ use std::cmp::Ordering;
 use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
-use super::{Entry, Grown, min_len};
-use crate::End;
-use crate::peaks::Peaks;
+use super::{Entry, Index, split_at};
+use crate::{Abbreviate, End, Interval};
 
 /// A node that holds entries, in order.
-#[derive(Clone, Debug)]
-pub(crate) struct Leaf<K, V, const B: usize> {
+pub(crate) struct Leaf<K, V, const B: usize, A: Abbreviate<K>> {
+    /// Over the starts and ends of the entries.
+    pub(crate) index: Index<K, B, A>,
     pub(crate) entries: ArrayVec<Entry<K, V>, B>,
-    pub(crate) peaks: Peaks<B>,
 }
 
-impl<K, V, const B: usize> Leaf<K, V, B> {
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Clone for Leaf<K, V, B, A> {
+    fn clone(&self) -> Self {
+        Leaf {
+            index: self.index.clone(),
+            entries: self.entries.clone(),
+        }
+    }
+}
+
+impl<K, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
     #[inline]
     pub(crate) fn empty() -> Self {
         Leaf {
+            index: Index::empty(),
             entries: ArrayVec::new(),
-            peaks: Peaks::new(),
         }
+    }
+
+    /// Whether the entry at `at` is the first of those that reach furthest.
+    #[inline]
+    pub(crate) fn is_furthest(&self, at: usize) -> bool {
+        self.index.peaks.last() == at
     }
 
     /// The greatest end in a leaf that isn't empty.
     pub(crate) fn top(&self) -> End<&K> {
-        self.entries[self.peaks.up_to(self.entries.len() - 1)]
-            .0
-            .end()
+        self.entries[self.index.peaks.last()].0.end()
     }
 }
 
-impl<K: Clone, V: Clone, const B: usize> Leaf<K, V, B> {
+impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
     /// The leaf, copied first if it is shared.
+    #[inline]
     pub(crate) fn make_mut(shared: &mut Arc<Self>) -> &mut Self {
         if !Arc::is_unique(shared) {
-            // Filled where it is to stay: moving a node there costs more than its contents.
-            let mut copy = UniqueArc::new(Self::empty());
-            copy.entries.extend(shared.entries.iter().cloned());
-            copy.peaks = shared.peaks;
-            *shared = copy.shareable();
+            *shared = shared.copy();
         }
-        Arc::make_mut(shared)
+        Arc::get_mut(shared).expect("a leaf that is not shared")
+    }
+
+    #[cold]
+    fn copy(&self) -> Arc<Self> {
+        // Filled where it is to stay: moving a node there costs more than its contents.
+        let mut copy = UniqueArc::new(Self::empty());
+        copy.entries.extend(self.entries.iter().cloned());
+        copy.index.clone_from(&self.index);
+        copy.shareable()
     }
 }
 
-impl<K: Ord, V, const B: usize> Leaf<K, V, B> {
+impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
     /// The first entry whose end is past `key`.
-    pub(crate) fn first_past(&self, key: &K) -> Option<usize> {
-        self.peaks
-            .first(self.entries.len(), |i| self.entries[i].0.reaches(key))
+    #[inline]
+    pub(crate) fn first_past(&self, key: &K, probe: &A::Probe<'_>) -> Option<usize> {
+        let entries = &self.entries;
+        self.index
+            .first_past(entries.len(), probe, |i| entries[i].0.reaches(key))
+    }
+
+    /// The words of an interval's start and end.
+    #[inline]
+    pub(crate) fn words(&self, interval: &Interval<K>, start: &A::Probe<'_>) -> [A::Word; 2] {
+        let start = A::word(&self.index.prefix, start);
+        match interval.is_point() {
+            true => [start, start],
+            false => [start, self.index.end_word(interval.end())],
+        }
+    }
+
+    /// Whether all entries end before an end, which has this word.
+    #[inline]
+    pub(crate) fn ends_before(&self, end: End<&K>, word: A::Word) -> bool {
+        let Some(last) = self.entries.len().checked_sub(1) else {
+            return true;
+        };
+        let top = self.index.peaks.top(last);
+        top < word || (top == word && self.top() < end)
     }
 
     /// Where an entry is, or would be inserted (see [`Node::locate`](super::Node::locate)).
+    #[inline]
     pub(crate) fn locate(
         &self,
-        start: &impl Fn(&K) -> Ordering,
+        probe: &A::Probe<'_>,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> Result<usize, usize> {
-        let below = |entry: &Entry<K, V>| start(entry.0.start()) == Ordering::Less;
-        let at = self.entries.partition_point(below);
-        match self.entries.get(at).map_or(Ordering::Greater, order) {
-            Ordering::Equal => Ok(at),
-            Ordering::Greater => Err(at),
-            // Others with the same start.
-            Ordering::Less => match self.entries[at + 1..].binary_search_by(order) {
-                Ok(more) => Ok(at + 1 + more),
-                Err(more) => Err(at + 1 + more),
+        let ties = self.index.equal_starts(self.entries.len(), probe);
+        match &self.entries[ties.clone()] {
+            [] => Err(ties.start),
+            [only] => match order(only) {
+                Ordering::Less => Err(ties.end),
+                Ordering::Equal => Ok(ties.start),
+                Ordering::Greater => Err(ties.start),
+            },
+            several => match several.binary_search_by(order) {
+                Ok(at) => Ok(ties.start + at),
+                Err(at) => Err(ties.start + at),
             },
         }
     }
 
-    /// Appends entries, of no more entries than there is room for.
+    /// Appends entries, of no more than there is room for.
     pub(crate) fn extend(&mut self, entries: impl IntoIterator<Item = Entry<K, V>>) {
-        let old = self.entries.len();
         self.entries.extend(entries);
-        let entries = &self.entries;
-        self.peaks.recompute(old, entries.len(), further(entries));
+        self.reindex();
     }
 
-    pub(crate) fn insert(&mut self, at: usize, entry: Entry<K, V>) -> Grown<K, Self>
+    /// Takes note that all entries may have changed.
+    fn reindex(&mut self) {
+        let Leaf { index, entries } = self;
+        index.choose_prefix(entries.len(), |i| entries[i].0.start());
+        index.retake_starts(entries.iter().map(|(interval, _)| interval.start()));
+        index.measure(entries.len(), |i| entries[i].0.end());
+    }
+
+    /// Inserts an entry, for which there is room. The words are those of its start and end.
+    #[inline]
+    pub(crate) fn insert(&mut self, at: usize, [start, end]: [A::Word; 2], entry: Entry<K, V>) {
+        let Leaf { index, entries } = self;
+        entries.insert(at, entry);
+        let len = entries.len();
+        index.starts.insert(at, len, start);
+        index.inserted(at, len, end, |i| entries[i].0.end());
+        if index.has_twin(at, len) {
+            self.refine(at);
+        }
+    }
+
+    /// Chooses another prefix if there is a better one, now that the word of the entry at `at` is that of a
+    /// neighbour too.
+    #[cold]
+    fn refine(&mut self, at: usize) {
+        let Leaf { index, entries } = self;
+        let start = |i: usize| entries[i].0.start();
+        if index.is_vague(at, entries.len(), start) && index.choose_prefix(entries.len(), start) {
+            index.retake_starts(entries.iter().map(|(interval, _)| interval.start()));
+            index.retake_tops(entries.len(), |i| entries[i].0.end());
+        }
+    }
+
+    /// Moves the second part of the entries to a new leaf, and inserts an entry into one of the two.
+    pub(crate) fn split(&mut self, at: usize, entry: Entry<K, V>) -> Arc<Self> {
+        let cut = split_at(at, B);
+        let keep = if at < cut { cut - 1 } else { cut };
+        let mut right = UniqueArc::new(Self::empty());
+        right.entries.extend(self.entries.drain(keep..));
+        let Leaf { index, entries } = &mut *right;
+        index.split_from(&mut self.index, keep, keep);
+        index.measure(entries.len(), |i| entries[i].0.end());
+        let words = self.words(&entry.0, &A::probe(entry.0.start()));
+        if at < cut {
+            self.insert(at, words, entry);
+        } else {
+            right.insert(at - cut, words, entry);
+        }
+        right.shareable()
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, at: usize) -> Entry<K, V> {
+        let Leaf { index, entries } = self;
+        let entry = entries.remove(at);
+        let len = entries.len();
+        index.starts.remove(at, len);
+        index.removed(at, len, |i| entries[i].0.end());
+        entry
+    }
+
+    /// Shares entries evenly with the right neighbour. Returns where that one now starts.
+    pub(crate) fn balance(&mut self, right: &mut Self) -> K
     where
         K: Clone,
     {
-        if !self.entries.is_full() {
-            self.entries.insert(at, entry);
-            let entries = &self.entries;
-            let raised = self.peaks.inserted(at, entries.len(), further(entries));
-            return Grown {
-                raised,
-                split: None,
-            };
-        }
-        // The larger part of B + 1 entries stays, the smaller part goes.
-        let left = B + 1 - min_len(B);
-        let mut right = Leaf::empty();
-        if at < left {
-            right.extend(self.entries.drain(left - 1..));
-            self.insert(at, entry);
+        let keep = (self.entries.len() + right.entries.len()) / 2;
+        if keep < self.entries.len() {
+            let moved = self.entries.drain(keep..);
+            right.entries = moved.chain(right.entries.drain(..)).collect();
         } else {
-            right.extend(self.entries.drain(left..));
-            right.insert(at - left, entry);
+            let moved = right.entries.drain(..keep - self.entries.len());
+            self.entries.extend(moved);
         }
-        let start = right.entries[0].0.start().clone();
-        Grown {
-            raised: true,
-            split: Some((start, right)),
-        }
+        self.reindex();
+        right.reindex();
+        right.entries[0].0.start().clone()
     }
-
-    pub(crate) fn remove(&mut self, at: usize) -> (Entry<K, V>, bool) {
-        let entry = self.entries.remove(at);
-        let entries = &self.entries;
-        let lowered = self.peaks.removed(at, entries.len(), further(entries));
-        (entry, lowered)
-    }
-}
-
-fn further<K: Ord, V>(entries: &[Entry<K, V>]) -> impl Fn(usize, usize) -> bool {
-    |i, j| entries[i].0.end() > entries[j].0.end()
 }

@@ -1,10 +1,10 @@
-//! Random operations against a sorted `Vec`, snapshots included.
+//! Random operations against a sorted `Vec`, snapshots included, with whole keys and with abbreviated ones.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-use interval_btree::{End, Interval, IntervalMap};
+use interval_btree::{Abbreviate, Bytewise, End, Interval, IntervalMap, Whole};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -46,18 +46,82 @@ struct Question {
     keys: (Bound<u8>, Bound<u8>),
 }
 
+/// A key of the map. The model and what is generated have numbers instead, in the same order.
+trait Key: Ord + Clone + fmt::Debug {
+    fn of(number: u8) -> Self;
+}
+
+impl Key for u8 {
+    fn of(number: u8) -> Self {
+        number
+    }
+}
+
+thread_local! {
+    /// Byte strings in order that are hard to abbreviate: the empty key, keys that begin others, the least
+    /// and the greatest byte, common prefixes of all lengths up to some that are too long to be kept
+    /// in place, and differences in the first eight bytes that follow and after them.
+    static KEYS: Vec<Vec<u8>> = {
+        let prefixes = [(0, b'a'), (1, 0), (5, b'b'), (15, b'b'), (16, b'b'), (40, b'c'), (3, 0xff)];
+        let rest = [
+            &b""[..],
+            b"\0",
+            b"\0\0",
+            b"\0\x01",
+            b"abcdefgh",
+            b"abcdefghi",
+            b"abcdefghj",
+            b"abcdefgi",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        ];
+        let mut keys: Vec<_> = (prefixes.iter())
+            .flat_map(|&(n, byte)| rest.map(|rest| [&vec![byte; n], rest].concat()))
+            .collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    };
+}
+
+impl Key for Vec<u8> {
+    fn of(number: u8) -> Self {
+        KEYS.with(|keys| match keys.get(usize::from(number)) {
+            Some(key) => key.clone(),
+            // Above all of them.
+            None => [&[0xff; 20], &[number][..]].concat(),
+        })
+    }
+}
+
+fn keyed<K: Key>(interval: &Interval<u8>) -> Interval<K> {
+    Interval::new(
+        K::of(*interval.start()),
+        interval.end().map(|&key| K::of(key)),
+    )
+    .expect("the order is the same")
+}
+
 /// A map and what it should be.
-#[derive(Clone)]
-struct Pair<const B: usize> {
-    map: IntervalMap<u8, Value, B>,
+struct Pair<K, const B: usize, A: Abbreviate<K>> {
+    map: IntervalMap<K, Value, B, A>,
     model: Vec<Entry>,
 }
 
-impl<const B: usize> Pair<B> {
+impl<K: Key, const B: usize, A: Abbreviate<K>> Clone for Pair<K, B, A> {
+    fn clone(&self) -> Self {
+        Pair {
+            map: self.map.clone(),
+            model: self.model.clone(),
+        }
+    }
+}
+
+impl<K: Key, const B: usize, A: Abbreviate<K>> Pair<K, B, A> {
     fn apply(&mut self, op: Op, snapshots: &mut Vec<Self>) {
         match op {
             Op::Insert((interval, value)) => {
-                let replaced = self.map.insert(interval, value);
+                let replaced = self.map.insert(keyed(&interval), value);
                 let expected = insert(&mut self.model, (interval, value));
                 assert_eq!(
                     replaced.map(|value| value.payload),
@@ -67,26 +131,29 @@ impl<const B: usize> Pair<B> {
             Op::RemoveAt(_) if self.model.is_empty() => {}
             Op::RemoveAt(index) => {
                 let (interval, value) = self.model.remove(index.index(self.model.len()));
-                let removed = self.map.remove(&interval, &value);
+                let removed = self.map.remove(&keyed(&interval), &value);
                 assert_eq!(removed.map(|value| value.payload), Some(value.payload));
             }
             Op::Remove((interval, value)) => {
-                let removed = self.map.remove(&interval, &value);
+                let removed = self.map.remove(&keyed(&interval), &value);
                 let expected = self.model.binary_search(&(interval, value)).ok();
                 let expected = expected.map(|at| self.model.remove(at).1.payload);
                 assert_eq!(removed.map(|value| value.payload), expected);
             }
             Op::PopFirst => {
                 let expected = (!self.model.is_empty()).then(|| self.model.remove(0));
-                assert_eq!(self.map.pop_first(), expected);
+                assert_eq!(self.map.pop_first(), expected.map(|(i, v)| (keyed(&i), v)));
             }
-            Op::PopLast => assert_eq!(self.map.pop_last(), self.model.pop()),
+            Op::PopLast => {
+                let expected = self.model.pop().map(|(i, v)| (keyed(&i), v));
+                assert_eq!(self.map.pop_last(), expected);
+            }
             Op::Retain(rank) => {
                 self.map.retain(|_, value| value.rank != rank);
                 self.model.retain(|(_, value)| value.rank != rank);
             }
             Op::Extend(entries) => {
-                self.map.extend(entries.iter().copied());
+                self.map.extend(entries.iter().map(|(i, v)| (keyed(i), *v)));
                 for entry in entries {
                     insert(&mut self.model, entry);
                 }
@@ -118,12 +185,14 @@ impl<const B: usize> Pair<B> {
     }
 
     /// The map answers as the model does.
-    fn ask(&self, Question { query, entry, keys }: &Question) {
+    fn ask(&self, question: &Question) {
+        let Question { query, entry, keys } = question;
         let (map, model) = (&self.map, &self.model);
-        let (interval, value) = entry;
+        let (query, interval) = (keyed(query), keyed(&entry.0));
+        let (query, interval, value) = (&query, &interval, &entry.1);
         let overlapping: Vec<_> = model
             .iter()
-            .filter(|e| e.0.overlaps(query))
+            .filter(|e| e.0.overlaps(&question.query))
             .copied()
             .collect();
         assert_same(
@@ -156,7 +225,8 @@ impl<const B: usize> Pair<B> {
             .filter(|e| is_in(keys, *e.0.start()))
             .copied()
             .collect();
-        assert_same(map.starting_in(*keys), &starting);
+        let keys = (keys.0.map(K::of), keys.1.map(K::of));
+        assert_same(map.starting_in(keys), &starting);
         assert_same(map.first(), model.get(..1).unwrap_or_default());
         assert_same(
             map.last(),
@@ -180,25 +250,23 @@ fn is_in(keys: &(Bound<u8>, Bound<u8>), key: u8) -> bool {
     std::ops::RangeBounds::contains(keys, &key)
 }
 
-fn assert_same<'a>(
-    entries: impl IntoIterator<Item = (&'a Interval<u8>, &'a Value)>,
+fn assert_same<'a, K: Key + 'a>(
+    entries: impl IntoIterator<Item = (&'a Interval<K>, &'a Value)>,
     expected: &[Entry],
 ) {
-    let entries: Vec<_> = entries
-        .into_iter()
-        .map(|(i, v)| (*i, v.rank, v.payload))
+    let entries: Vec<_> = (entries.into_iter())
+        .map(|(i, v)| (i.clone(), v.rank, v.payload))
         .collect();
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|(i, v)| (*i, v.rank, v.payload))
+    let expected: Vec<_> = (expected.iter())
+        .map(|(i, v)| (keyed(i), v.rank, v.payload))
         .collect();
     assert_eq!(entries, expected);
 }
 
 /// Runs operations on a map and its model; both begin with the same entries.
-fn run<const B: usize>(entries: Vec<Entry>, steps: Vec<(Op, Question)>) {
-    let mut pair = Pair::<B> {
-        map: entries.iter().copied().collect(),
+fn run<K: Key, const B: usize, A: Abbreviate<K>>(entries: Vec<Entry>, steps: Vec<(Op, Question)>) {
+    let mut pair = Pair::<K, B, A> {
+        map: entries.iter().map(|(i, v)| (keyed(i), *v)).collect(),
         model: Vec::new(),
     };
     for entry in entries {
@@ -279,7 +347,7 @@ proptest! {
         entries in vec(entries(10), 0..60),
         steps in steps(10, 120),
     ) {
-        run::<3>(entries, steps);
+        run::<u8, 3, Whole>(entries, steps);
     }
 
     #[test]
@@ -287,7 +355,7 @@ proptest! {
         entries in vec(entries(12), 0..80),
         steps in steps(12, 120),
     ) {
-        run::<4>(entries, steps);
+        run::<u8, 4, Whole>(entries, steps);
     }
 
     #[test]
@@ -295,7 +363,7 @@ proptest! {
         entries in vec(entries(12), 0..100),
         steps in steps(12, 120),
     ) {
-        run::<5>(entries, steps);
+        run::<u8, 5, Whole>(entries, steps);
     }
 
     #[test]
@@ -303,7 +371,25 @@ proptest! {
         entries in vec(entries(100), 0..1500),
         steps in steps(100, 40),
     ) {
-        run::<32>(entries, steps);
+        run::<u8, 32, Whole>(entries, steps);
+    }
+
+    #[test]
+    fn abbreviated_keys_agree_with_a_sorted_vec(
+        entries in vec(entries(70), 0..60),
+        steps in steps(70, 120),
+    ) {
+        run::<Vec<u8>, 3, Bytewise>(entries.clone(), steps.clone());
+        run::<Vec<u8>, 4, Bytewise>(entries, steps);
+    }
+
+    #[test]
+    fn abbreviated_keys_agree_with_a_sorted_vec_at_fan_outs_with_blocks(
+        entries in vec(entries(70), 0..400),
+        steps in steps(70, 60),
+    ) {
+        run::<Vec<u8>, 11, Bytewise>(entries.clone(), steps.clone());
+        run::<Vec<u8>, 32, Bytewise>(entries, steps);
     }
 }
 
