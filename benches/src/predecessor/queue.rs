@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use interval_btree::{Interval, IntervalMap};
+use interval_btree::{Bytewise, Interval, IntervalMap};
 use slab::Slab;
 use smallvec::SmallVec;
 use spanset::{Access, CompactKey, Scope, Timestamp};
@@ -33,7 +33,7 @@ struct Trees {
     buffered: Vec<usize>,
 }
 
-type Tree = IntervalMap<CompactKey, Entry>;
+type Tree = IntervalMap<CompactKey, Entry, 32, Bytewise>;
 
 /// What a tree keeps beside an interval.
 #[derive(Clone, Copy, Debug)]

@@ -21,8 +21,10 @@ pub struct Iter<'a, K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
 /// [`iter_from`](crate::IntervalMap::iter_from) return.
 pub struct Range<'a, K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
     /// The first and the last entry that are left.
-    ends: Option<(Cursor<'a, K, V, B, A>, Cursor<'a, K, V, B, A>)>,
+    ends: Option<Ends<'a, K, V, B, A>>,
 }
+
+type Ends<'a, K, V, const B: usize, A> = (Cursor<'a, K, V, B, A>, Cursor<'a, K, V, B, A>);
 
 impl<'a, K, V, const B: usize, A: Abbreviate<K>> Iter<'a, K, V, B, A> {
     pub(crate) fn new(root: Option<&'a Node<K, V, B, A>>, left: usize) -> Self {

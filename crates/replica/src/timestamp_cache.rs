@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use interval_btree::{Interval, IntervalMap};
+use interval_btree::{Bytewise, Interval, IntervalMap};
 use parking_lot::Mutex;
 use spanset::{CompactKey, End, Span, Timestamp};
 
@@ -36,7 +36,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Generation {
-    records: IntervalMap<CompactKey, ReadAt>,
+    records: IntervalMap<CompactKey, ReadAt, 32, Bytewise>,
     newest: Timestamp,
 }
 

@@ -1,12 +1,12 @@
 //! The search for earlier conflicting latches, in bounded steps, resumable.
 
-use interval_btree::{Interval, IntervalMap};
+use interval_btree::{Bytewise, Interval, IntervalMap};
 use spanset::{Access, CompactKey, conflicts};
 
 use crate::latch::{Latch, Owner, RequestId};
 
 /// Latches by interval.
-pub(crate) type LatchTree = IntervalMap<CompactKey, Owner>;
+pub(crate) type LatchTree = IntervalMap<CompactKey, Owner, 32, Bytewise>;
 
 /// How far a request's search for earlier conflicts has come.
 ///

@@ -373,6 +373,11 @@ proptest! {
     ) {
         run::<u8, 32, Whole>(entries, steps);
     }
+}
+
+proptest! {
+    // Their comparisons are slow in unoptimized builds.
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn abbreviated_keys_agree_with_a_sorted_vec(

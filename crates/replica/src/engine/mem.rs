@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use interval_btree::{Interval, IntervalMap};
+use interval_btree::{Bytewise, Interval, IntervalMap};
 use parking_lot::Mutex;
 use spanset::{CompactKey, Cursor, End, Key, Reader, Timestamp};
 
@@ -10,7 +10,7 @@ use super::{Engine, EngineError, Snapshot};
 use crate::{Version, WriteBatch};
 
 /// All versions of all keys: points, under each the newest version first.
-type Versions = IntervalMap<CompactKey, Version>;
+type Versions = IntervalMap<CompactKey, Version, 32, Bytewise>;
 
 /// Keeps every version in memory, in one tree that is changed in place.
 ///
@@ -106,7 +106,7 @@ fn probe(timestamp: Timestamp) -> Version {
 }
 
 /// An iterator over consecutive versions.
-type Run<'a> = interval_btree::Range<'a, CompactKey, Version>;
+type Run<'a> = interval_btree::Range<'a, CompactKey, Version, 32, Bytewise>;
 
 struct MemCursor<'a> {
     versions: &'a Versions,
