@@ -6,7 +6,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 /// Each package with those of ours that it stands on, for whatever purpose; exactly those.
-const GRAPH: [(&str, &[&str]); 7] = [
+const GRAPH: [(&str, &[&str]); 8] = [
     ("interval-btree", &[]),
     ("spanset", &[]),
     ("spanlatch-metrics", &[]),
@@ -30,6 +30,15 @@ const GRAPH: [(&str, &[&str]); 7] = [
             "spanlatch",
             "spanlatch-metrics",
             "spanlatch-replica",
+            "spanset",
+        ],
+    ),
+    (
+        "spanlatch-proofs",
+        &[
+            "interval-btree",
+            "spanlatch",
+            "spanlatch-metrics",
             "spanset",
         ],
     ),

@@ -1,0 +1,19 @@
+//! Proofs of the tree, of span sets and of the latch manager, from choices that can be replayed.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod choices;
+mod declared;
+pub mod history;
+#[cfg(not(any(loom, shuttle)))]
+pub mod live;
+#[cfg(loom)]
+pub mod loom;
+pub mod script;
+pub mod sets;
+#[cfg(shuttle)]
+pub mod shuttle;
+pub mod tree;
+
+pub use choices::Choices;
+pub use declared::{Declared, conflict, spans};
