@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Clippy,
     /// All tests, those in the documentation included
     Test,
+    /// A small part of each of the long proofs
+    Verify,
     /// The documentation builds without warnings
     Docs,
     /// Every example runs to its end
@@ -54,6 +56,7 @@ impl Step {
                 "clippy --workspace --all-targets --locked -- -D warnings",
             )],
             Step::Test => vec![Cargo::new("test --workspace --locked")],
+            Step::Verify => vec![Cargo::new("xtask verify --quick")],
             Step::Docs => vec![
                 Cargo::new("doc --workspace --no-deps --locked")
                     .with_env("RUSTDOCFLAGS", "-D warnings"),
@@ -178,7 +181,7 @@ mod tests {
         assert_eq!(
             commands(Step::Package),
             [
-                "cargo package --workspace --locked --allow-dirty --exclude spanlatch-benches --exclude xtask"
+                "cargo package --workspace --locked --allow-dirty --exclude spanlatch-benches --exclude spanlatch-proofs --exclude xtask"
             ]
         );
     }

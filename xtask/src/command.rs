@@ -9,7 +9,7 @@ use anyhow::Context;
 /// A cargo command with its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cargo {
-    env: Option<(&'static str, &'static str)>,
+    env: Vec<(&'static str, String)>,
     args: Vec<String>,
 }
 
@@ -17,17 +17,15 @@ impl Cargo {
     /// `cargo` with arguments, given as a person types them: separated by spaces, without quotes.
     pub(crate) fn new(args: &str) -> Self {
         Self {
-            env: None,
+            env: Vec::new(),
             args: args.split_whitespace().map(str::to_owned).collect(),
         }
     }
 
     /// The same with one variable more in its environment.
-    pub(crate) fn with_env(self, name: &'static str, value: &'static str) -> Self {
-        Self {
-            env: Some((name, value)),
-            ..self
-        }
+    pub(crate) fn with_env(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.env.push((name, value.to_string()));
+        self
     }
 
     /// Ready to run in `directory`.
@@ -37,7 +35,7 @@ impl Cargo {
         command
             .current_dir(directory)
             .args(&self.args)
-            .envs(self.env);
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -56,7 +54,7 @@ impl Cargo {
 /// As one can paste it into a shell.
 impl fmt::Display for Cargo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((name, value)) = self.env {
+        for (name, value) in &self.env {
             write!(f, "{name}='{value}' ")?;
         }
         f.write_str("cargo")?;

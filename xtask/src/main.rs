@@ -9,7 +9,9 @@
 mod bench;
 mod ci;
 mod command;
+mod fuzz;
 mod tidy;
+mod verify;
 mod workspace;
 
 use std::ffi::OsString;
@@ -49,8 +51,30 @@ enum Command {
         #[arg(long, conflicts_with = "only")]
         list: bool,
     },
+    /// Let a fuzzer choose what a proof does
+    Fuzz {
+        target: fuzz::Target,
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seconds: u64,
+    },
     /// Check what a reviewer would otherwise have to say
     Tidy,
+    /// Run the long proofs, and print what they covered
+    Verify {
+        /// Run a small part of each, as CI does
+        #[arg(long)]
+        quick: bool,
+        /// Run this one alone
+        #[arg(long, value_name = "STEP")]
+        only: Option<verify::Step>,
+        /// Run only what this seed chooses, as a failure says it
+        #[arg(long, value_name = "N", requires = "only")]
+        seed: Option<u64>,
+        /// Plant only a part of the mutants: the k-th of n shares, counted from 0
+        #[arg(long, value_name = "K/N", requires = "only")]
+        shard: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -73,7 +97,20 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench { args } => bench::run(&root, args),
         Command::Ci { list: true, .. } => ci::list(&Workspace::load(&root)?),
         Command::Ci { only, .. } => ci::run(&Workspace::load(&root)?, only),
+        Command::Fuzz { target, seconds } => fuzz::run(&Workspace::load(&root)?, target, seconds),
         Command::Tidy => tidy::run(&Workspace::load(&root)?),
+        Command::Verify {
+            only: Some(verify::Step::Mutants),
+            shard,
+            ..
+        } => verify::mutants(&Workspace::load(&root)?, shard.as_deref()),
+        Command::Verify {
+            quick, only, seed, ..
+        } => verify::run(
+            &Workspace::load(&root)?,
+            only,
+            verify::Extent { quick, seed },
+        ),
     }
 }
 
@@ -108,13 +145,13 @@ mod tests {
         for (args, line) in [
             (
                 "",
-                "error: 'cargo xtask' requires a subcommand but one was not provided [subcommands: bench, ci, tidy, help]",
+                "error: 'cargo xtask' requires a subcommand but one was not provided [subcommands: bench, ci, fuzz, tidy, verify, help]",
             ),
             ("nope", "error: unrecognized subcommand 'nope'"),
             ("tidy all", "error: unexpected argument 'all' found"),
             (
                 "ci --only all",
-                "error: invalid value 'all' for '--only <STEP>' [possible values: fmt, tidy, clippy, test, docs, examples, bench, package]",
+                "error: invalid value 'all' for '--only <STEP>' [possible values: fmt, tidy, clippy, test, verify, docs, examples, bench, package]",
             ),
             (
                 "ci --list --only fmt",

@@ -75,6 +75,11 @@ impl Workspace {
         examples
     }
 
+    /// The folder of build output.
+    pub(crate) fn target(&self) -> &Path {
+        self.metadata.target_directory.as_std_path()
+    }
+
     /// The files with this extension.
     pub(crate) fn files_with<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = &'a str> {
         self.files

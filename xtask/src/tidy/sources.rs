@@ -39,6 +39,9 @@ pub(super) fn no_mod_rs(workspace: &Workspace) -> anyhow::Result<Vec<Finding>> {
         .collect())
 }
 
+/// The targets of the fuzzer's package, which is no member of the workspace.
+const FUZZ_TARGETS: &str = "fuzz/fuzz_targets/";
+
 /// Every Rust file is reached from a target of a package by `mod` items.
 ///
 /// The items are found by line, which formatted code allows. A `mod` within an inline module is
@@ -53,6 +56,8 @@ pub(super) fn no_orphans(workspace: &Workspace) -> anyhow::Result<Vec<Finding>> 
             to_read.push((folder(&file).to_owned(), file));
         }
     }
+    let fuzzed = files.iter().filter(|file| file.starts_with(FUZZ_TARGETS));
+    to_read.extend(fuzzed.map(|file| (folder(file).to_owned(), (*file).to_owned())));
     while let Some((children, file)) = to_read.pop() {
         if !files.contains(file.as_str()) || !reached.insert(file.clone()) {
             continue;
@@ -166,6 +171,18 @@ mod tests {
                 "crates/spanset/src/lost/child.rs: is not reached by any `mod` or target",
                 "crates/spanset/src/set/tests.rs: is not reached by any `mod` or target",
             ]
+        );
+    }
+
+    #[test]
+    fn the_targets_of_the_fuzzer_are_targets() {
+        let planted = [
+            ("fuzz/fuzz_targets/tree.rs", "//! A target.\n"),
+            ("fuzz/src/lost.rs", "//! Lost.\n"),
+        ];
+        assert_eq!(
+            find(no_orphans, &planted),
+            ["fuzz/src/lost.rs: is not reached by any `mod` or target"]
         );
     }
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::workspace::Workspace;
 
-const ENTRIES: [&str; 14] = [
+const ENTRIES: [&str; 16] = [
     ".cargo",
     ".ci",
     ".gitignore",
@@ -17,6 +17,8 @@ const ENTRIES: [&str; 14] = [
     "README.md",
     "benches",
     "crates",
+    "fuzz",
+    "proofs",
     "xtask",
 ];
 
