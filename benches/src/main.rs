@@ -124,25 +124,28 @@ fn micro(options: &Micro) -> Result<End, Failure> {
     } else {
         Effort::USUAL
     };
+    let stop = Stop::default();
+    on_interrupt(stop.clone()).map_err(Failure::Broken)?;
     let bar = bar(names.len() as u64);
     let mut names = names.into_iter();
-    let mut step = || {
+    let mut goes_on = || {
         bar.inc(1);
         bar.set_message(names.next().unwrap_or_default());
+        !stop.asked()
     };
     let mut floor = Floor::new();
-    let mut outcomes = Vec::new();
-    for row in rows {
-        step();
-        outcomes.push(row.measure(&mut floor, effort));
-    }
-    let mut compared = Vec::new();
-    for comparison in comparisons {
-        step();
-        compared.push(comparison.measure(&mut floor, effort));
-    }
+    let rows = rows.into_iter().take_while(|_| goes_on());
+    let outcomes = Vec::from_iter(rows.map(|row| row.measure(&mut floor, effort)));
+    let comparisons = comparisons.into_iter().take_while(|_| goes_on());
+    let compared = Vec::from_iter(comparisons.map(|of| of.measure(&mut floor, effort)));
     bar.finish_and_clear();
-    print(&summary(&outcomes, &compared)).map_err(Failure::Broken)
+    // Whatever ended it: what was measured is printed.
+    print(&summary(&outcomes, &compared)).map_err(Failure::Broken)?;
+    Ok(if stop.asked() {
+        End::Interrupted
+    } else {
+        End::Well
+    })
 }
 
 /// What is to be measured, checked before anything runs.

@@ -85,6 +85,9 @@ const SURPLUS: f64 = 0.01;
 
 /// The tables, the floor, and how many goals are met.
 pub fn summary(outcomes: &[Outcome], compared: &[Compared]) -> String {
+    if outcomes.is_empty() && compared.is_empty() {
+        return "nothing was measured\n".to_owned();
+    }
     let mut tables = Vec::new();
     if !outcomes.is_empty() {
         tables.push(table(outcomes));
