@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use interval_btree::{Interval, IntervalMap};
+use interval_btree::{Abbreviate, Bytewise, Interval, IntervalMap};
 use spanset::CompactKey;
 
 use super::benchmark::{Benchmark, Scale, Work};
@@ -68,9 +68,12 @@ impl Key for [u8; 16] {
 }
 
 /// The tree, as the latch manager uses it: for byte strings of any length.
-pub type Ours = IntervalMap<CompactKey, u64>;
+pub type Ours = Abbreviated<CompactKey>;
 
-impl<K: Key> Map for IntervalMap<K, u64> {
+/// The tree for keys that are byte strings.
+pub type Abbreviated<K> = IntervalMap<K, u64, 32, Bytewise>;
+
+impl<K: Key, A: Abbreviate<K> + 'static> Map for IntervalMap<K, u64, 32, A> {
     type Item = (Interval<K>, u64);
 
     fn item(i: u64, value: u64) -> Self::Item {
@@ -91,7 +94,7 @@ impl<K: Key> Map for IntervalMap<K, u64> {
     }
 }
 
-impl<K: Key> Tree for IntervalMap<K, u64> {
+impl<K: Key, A: Abbreviate<K> + 'static> Tree for IntervalMap<K, u64, 32, A> {
     fn whole(n: u64) -> Self::Item {
         let interval = Interval::range(K::of(0), K::of(n));
         (interval.ok().expect("n is above 0"), n)
