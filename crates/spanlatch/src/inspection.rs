@@ -9,7 +9,7 @@ use spanset::{Access, Declaration};
 
 use crate::latch::{Latch, Owner, RequestId, SCOPES};
 use crate::line::{Noted, STEPS};
-use crate::look::Look;
+use crate::look::{Found, Look};
 use crate::manager::Shared;
 
 /// All latches of a manager at one moment, by request: what [`Manager::inspect`](crate::Manager::inspect)
@@ -53,7 +53,7 @@ pub struct Inspected {
     pub request: u64,
     /// What whoever made it calls it. `None`, as are the times, if it was released while the picture was made.
     pub label: Option<String>,
-    /// Its latches: by scope, writes before reads, in the order of their spans.
+    /// Its latches, in the order in which they were declared.
     pub latches: Vec<Declaration>,
     /// Whether it, or somebody whom it waits for, has said to be stuck.
     pub poisoned: bool,
@@ -87,16 +87,14 @@ pub enum State {
     },
 }
 
+/// The pools of a scope, in their order.
+const ACCESSES: [Access; 2] = [Access::Write, Access::Read];
+
 pub(crate) fn inspect(shared: &Shared) -> Inspection {
     let now = shared.now();
     let noted = shared.in_stays(|line| line.note());
-    let mut owned: BTreeMap<u64, (RequestId, Vec<Latch>)> = BTreeMap::new();
-    for (latch, owner) in latches(&noted) {
-        let request = owner.request();
-        let (_, latches) = (owned.entry(request.sequence)).or_insert((request, Vec::new()));
-        latches.push(latch);
-    }
-    let ids = Vec::from_iter(owned.values().map(|(id, _)| *id));
+    let owned = owned(&noted);
+    let ids = Vec::from_iter(owned.values().map(|own| own.id));
     let details = ids
         .chunks(STEPS)
         .flat_map(|ids| shared.line.lock().details(ids));
@@ -104,19 +102,19 @@ pub(crate) fn inspect(shared: &Shared) -> Inspection {
 
     let mut heads: BTreeMap<u64, u64> = BTreeMap::new();
     let mut requests = Vec::with_capacity(owned.len());
-    for ((sequence, (_, latches)), details) in owned.into_iter().zip(details) {
+    for ((&sequence, own), details) in owned.iter().zip(details) {
         let details = details.as_ref();
-        let state = match conflict(&noted, sequence, &latches) {
+        let state = match conflict(&noted, sequence, own) {
             None => State::Holding {
                 elapsed: details.and_then(|d| d.held_since).map(elapsed),
             },
-            Some((wants, on, conflict)) => State::Waiting {
+            Some((wants, other)) => State::Waiting {
                 elapsed: details.and_then(|d| d.waits_since).map(elapsed),
-                wants: Box::new(wants),
-                on,
-                conflict: Box::new(conflict),
+                wants: Box::new(wants.declaration()),
+                on: other.sequence,
+                conflict: Box::new(owned[&other.sequence].latches[&other.index()].declaration()),
                 // Whoever is waited for is earlier, and has its head already.
-                head: heads.get(&on).copied().unwrap_or(on),
+                head: *heads.get(&other.sequence).unwrap_or(&other.sequence),
             },
         };
         if let State::Waiting { head, .. } = state {
@@ -127,7 +125,7 @@ pub(crate) fn inspect(shared: &Shared) -> Inspection {
             label: details
                 .and_then(|d| d.label.as_ref())
                 .map(|label| label.to_string()),
-            latches: latches.iter().map(Latch::declaration).collect(),
+            latches: own.latches.values().map(Latch::declaration).collect(),
             poisoned: details.is_some_and(|d| d.poisoned),
             state,
         });
@@ -135,51 +133,47 @@ pub(crate) fn inspect(shared: &Shared) -> Inspection {
     Inspection { requests }
 }
 
-/// All latches of a snapshot.
-fn latches(noted: &Noted) -> impl Iterator<Item = (Latch, Owner)> {
-    let trees = noted
-        .iter()
-        .zip(SCOPES)
-        .flat_map(|([writes, reads], scope)| {
-            [(writes, scope, Access::Write), (reads, scope, Access::Read)]
-        });
-    trees.flat_map(|(tree, scope, access)| {
-        tree.iter().map(move |(interval, owner)| {
-            let latch = Latch {
-                interval: interval.clone(),
-                access,
-                scope,
-                timestamp: owner.timestamp,
-            };
-            (latch, *owner)
-        })
-    })
+/// What a request has in a snapshot.
+struct Own {
+    id: RequestId,
+    /// By their place in its declarations.
+    latches: BTreeMap<usize, Latch>,
 }
 
-/// An earlier latch that conflicts with one of a request's, the nearest of those on one interval: which of
-/// the request's latches that is, whose the other is, and what that is.
-fn conflict(
-    noted: &Noted,
-    sequence: u64,
-    own: &[Latch],
-) -> Option<(Declaration, u64, Declaration)> {
-    own.iter().find_map(|latch| {
-        let trees = noted[latch.scope as usize]
-            .iter()
-            .zip([Access::Write, Access::Read]);
-        let trees =
-            trees.filter(|&(_, access)| Access::Write == latch.access || Access::Write == access);
-        trees.into_iter().find_map(|(tree, access)| {
-            let mut look = Look::default();
-            look.search(tree, access, latch, sequence, &mut { usize::MAX });
-            let (interval, owner) = look.last()?;
-            let other = Latch {
-                interval: interval.clone(),
-                access,
-                scope: latch.scope,
-                timestamp: owner.timestamp,
-            };
-            Some((latch.declaration(), owner.sequence, other.declaration()))
+/// All latches of a snapshot, by request.
+fn owned(noted: &Noted) -> BTreeMap<u64, Own> {
+    let mut owned = BTreeMap::new();
+    for (pools, scope) in noted.iter().zip(SCOPES) {
+        for (pool, access) in pools.iter().zip(ACCESSES) {
+            for (interval, owner) in pool.iter() {
+                let own = owned.entry(owner.sequence).or_insert_with(|| Own {
+                    id: owner.request(),
+                    latches: BTreeMap::new(),
+                });
+                let latch = Latch {
+                    interval: interval.clone(),
+                    access,
+                    scope,
+                    timestamp: owner.timestamp,
+                };
+                own.latches.insert(owner.index(), latch);
+            }
+        }
+    }
+    owned
+}
+
+/// The first of a request's latches that has to wait, and an earlier latch that it conflicts with: the nearest
+/// of those on one interval.
+fn conflict<'a>(noted: &Noted, sequence: u64, own: &'a Own) -> Option<(&'a Latch, Owner)> {
+    own.latches.values().find_map(|latch| {
+        let pools = noted[latch.scope as usize].iter().zip(ACCESSES);
+        pools.into_iter().find_map(|(pool, access)| {
+            let (mut look, mut steps) = (Look::default(), usize::MAX);
+            match pool.search(&mut look, access, latch, sequence, &mut steps) {
+                Found::Conflict(other) => Some((latch, other)),
+                Found::Nothing | Found::OutOfSteps => None,
+            }
         })
     })
 }

@@ -2,6 +2,8 @@
 
 mod inspect;
 mod latched;
+mod pool;
+mod recent;
 mod waits;
 
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use spanset::Access;
 
 use crate::counts::Counts;
 use crate::latch::{Listed, Owner, SCOPES};
-use crate::look::{Found, LatchTree, Look};
+use crate::look::{Found, Look};
 use crate::manager::Shared;
 use crate::request::{Kind, Request};
 use crate::slots::Slots;
@@ -21,6 +23,7 @@ use crate::spare;
 use crate::wake::wake_all;
 pub(crate) use inspect::Noted;
 use latched::Latched;
+pub(crate) use pool::Pool;
 use waits::Waits;
 pub(crate) use waits::{Parking, SlowWait, Waiting};
 
@@ -33,9 +36,9 @@ pub(crate) const STEPS: usize = 128;
 /// Invariants (checked by [`verify`](Self::verify)):
 ///
 /// - *ids*: a request's id names the slot that it is in and a sequence number given out before.
-/// - *trees*: the trees hold exactly the writes of the requests, and their settled reads; nothing of
+/// - *pools*: the pools hold exactly the writes of the requests, and their settled reads; nothing of
 ///   requests that only wait.
-/// - *unsettled*: a request with reads that are not in their tree is in its scope's queue, which is in
+/// - *unsettled*: a request with reads that are not settled is in its scope's queue, which is in
 ///   sequence order.
 /// - *parked*: whoever is parked on a request waits for it, and knows at which position.
 /// - *earlier*: a request waits only on earlier ones.
@@ -58,7 +61,7 @@ pub(crate) struct Line {
 impl Line {
     /// Panics, naming the invariant, unless all hold. O(n²); for tests.
     pub(crate) fn verify(&self) {
-        let mut trees = [[0; 2]; 2];
+        let mut pools = [[0; 2]; 2];
         let mut unsettled_reads = [0; 2];
         for request in self.requests.iter() {
             let id = request.id;
@@ -69,29 +72,23 @@ impl Line {
             }
             for (index, latch) in request.latches.iter().enumerate() {
                 let latched = &self.scopes[latch.scope as usize];
-                let in_tree = match latch.access {
-                    Access::Write => true,
-                    Access::Read => index < request.settled[latch.scope as usize] as usize,
-                };
-                let tree = match latch.access {
+                let is_read = latch.access == Access::Read;
+                let in_pool = !is_read || request.is_settled(latch.scope, index);
+                let pool = match latch.access {
                     Access::Read => &latched.reads,
                     Access::Write => &latched.writes,
                 };
                 let owner = Owner::new(latch, id, index);
-                assert_eq!(
-                    tree.get(&latch.interval, &owner).is_some(),
-                    in_tree,
-                    "trees"
-                );
-                trees[latch.scope as usize][latch.access as usize] += usize::from(in_tree);
-                unsettled_reads[latch.scope as usize] += usize::from(!in_tree);
+                assert_eq!(pool.contains(&latch.interval, &owner), in_pool, "pools");
+                pools[latch.scope as usize][latch.access as usize] += usize::from(in_pool);
+                unsettled_reads[latch.scope as usize] += usize::from(!in_pool);
             }
         }
-        for (latched, sizes) in self.scopes.iter().zip(trees) {
-            latched.writes.verify();
-            latched.reads.verify();
-            assert_eq!(latched.writes.len(), sizes[Access::Write as usize], "trees");
-            assert_eq!(latched.reads.len(), sizes[Access::Read as usize], "trees");
+        for (latched, sizes) in self.scopes.iter().zip(pools) {
+            latched.writes.tree.verify();
+            latched.reads.tree.verify();
+            assert_eq!(latched.writes.len(), sizes[Access::Write as usize], "pools");
+            assert_eq!(latched.reads.len(), sizes[Access::Read as usize], "pools");
         }
         for (latched, scope) in self.scopes.iter().zip(SCOPES) {
             assert_eq!(
@@ -106,7 +103,7 @@ impl Line {
             for request in self.requests.iter().filter(|r| r.kind == Kind::Latches) {
                 let has_unsettled = request.latches.iter().enumerate().any(|(index, latch)| {
                     (latch.scope, latch.access) == (scope, Access::Read)
-                        && index >= request.settled[scope as usize] as usize
+                        && !request.is_settled(scope, index)
                 });
                 assert!(
                     !has_unsettled || queue.contains(&request.id.slot),
@@ -119,12 +116,13 @@ impl Line {
 }
 
 impl Line {
-    /// An empty line, where a search takes at most `steps` entries in one stay under the mutex.
+    /// An empty line, where a search takes at most `steps` entries in one stay under the mutex, and as many,
+    /// if that is not too many, are kept beside each tree.
     pub(crate) fn new(steps: usize) -> Self {
         Line {
             next_sequence: 0,
             requests: Slots::default(),
-            scopes: SCOPES.map(Latched::new),
+            scopes: SCOPES.map(|scope| Latched::new(scope, steps)),
             waits: Waits::new(),
             steps,
             steps_taken: 0,
@@ -172,7 +170,7 @@ impl Line {
     pub(crate) fn sequence_optimistic(
         &mut self,
         mut request: Box<Request>,
-    ) -> (u32, Found, Option<[LatchTree; 2]>) {
+    ) -> (u32, Found, Option<[Pool; 2]>) {
         let found = self.look_first(&mut request);
         let writes = (found != Found::Nothing)
             .then(|| self.scopes.each_ref().map(|latched| latched.writes.clone()));
@@ -222,12 +220,16 @@ impl Line {
         if request.kind == Kind::WaitsOnly {
             return slot;
         }
-        for (index, latch) in request.latches.iter().enumerate() {
-            self.scopes[latch.scope as usize].insert(latch, request.id, index);
+        for (latched, scope) in self.scopes.iter().zip(SCOPES) {
+            let reads = request.reads[scope as usize] as usize;
+            request.recent[scope as usize] = reads <= latched.reads.recent.room();
         }
-        let reads = request.reads;
-        for (latched, reads) in self.scopes.iter_mut().zip(reads) {
-            if reads {
+        for (index, latch) in request.latches.iter().enumerate() {
+            self.scopes[latch.scope as usize].insert(latch, request, index);
+        }
+        let queued = [0, 1].map(|scope| !request.recent[scope]);
+        for (latched, queued) in self.scopes.iter_mut().zip(queued) {
+            if queued {
                 latched.unsettled.push(&mut self.requests, slot);
             }
         }
@@ -243,7 +245,7 @@ impl Line {
         };
         match found {
             Found::Nothing => return Found::Nothing,
-            Found::Conflict(on) if self.requests.contains(on) => return Found::Conflict(on),
+            Found::Conflict(on) if self.requests.contains(on.request()) => return found,
             Found::Conflict(_) | Found::OutOfSteps => {}
         }
         let mut look = std::mem::take(&mut self.requests[slot].contended().look);
@@ -295,8 +297,7 @@ impl Line {
         }
         if request.kind == Kind::Latches {
             for (index, latch) in request.latches.iter().enumerate() {
-                let settled = request.settled[latch.scope as usize];
-                self.scopes[latch.scope as usize].remove(latch, request.id, index, settled);
+                self.scopes[latch.scope as usize].remove(latch, &request, index);
             }
         }
         let long_hold = match (waited.is_some(), request.kind) {

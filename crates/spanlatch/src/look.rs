@@ -38,7 +38,7 @@ pub(crate) enum Found {
     #[default]
     Nothing,
     /// An earlier conflict, still held.
-    Conflict(RequestId),
+    Conflict(Owner),
     /// The steps ran out; look again.
     OutOfSteps,
 }
@@ -47,7 +47,7 @@ impl Found {
     /// The conflict that was found.
     pub(crate) fn conflict(self) -> Option<RequestId> {
         match self {
-            Found::Conflict(on) => Some(on),
+            Found::Conflict(on) => Some(on.request()),
             Found::Nothing | Found::OutOfSteps => None,
         }
     }
@@ -62,9 +62,9 @@ impl Look {
         }
     }
 
-    /// The latch at which the search stopped.
-    pub(crate) fn last(&self) -> Option<&(Interval<CompactKey>, Owner)> {
-        self.after.as_ref()
+    /// Begins the search for the present latch in the present phase again.
+    pub(crate) fn restart(&mut self) {
+        self.after = None;
     }
 
     /// Searches a tree, that of the latches with `access`, for a latch of a request sequenced before
@@ -89,7 +89,7 @@ impl Look {
             if conflict || *steps == 0 {
                 self.after = Some((interval.clone(), *owner));
                 return match conflict {
-                    true => Found::Conflict(owner.request()),
+                    true => Found::Conflict(*owner),
                     false => Found::OutOfSteps,
                 };
             }

@@ -296,7 +296,8 @@ impl Builder {
         self
     }
 
-    /// How many entries a search takes in one stay under the mutex. For tests, which make it small.
+    /// How many entries a search takes in one stay under the mutex, and at most how many are kept beside each
+    /// tree. For tests, which make it small.
     #[doc(hidden)]
     pub fn steps(mut self, steps: usize) -> Self {
         self.steps = steps.max(1);

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use spanset::{Access, SpanSet, conflicts};
+use spanset::{Access, SpanSet};
 
 use crate::guard::Place;
 use crate::latch::Latch;
-use crate::look::LatchTree;
+use crate::line::Pool;
+use crate::look::{Found, Look};
 use crate::pending::Pending;
 
 /// A request for reads that is in line and has not waited: what
@@ -40,11 +41,11 @@ use crate::pending::Pending;
 pub struct Optimistic {
     pending: Pending,
     /// The writes in line when the request was sequenced, by scope; `None` if none of them conflicts.
-    writes: Option<[LatchTree; 2]>,
+    writes: Option<[Pool; 2]>,
 }
 
 impl Optimistic {
-    pub(crate) fn new(pending: Pending, writes: Option<[LatchTree; 2]>) -> Self {
+    pub(crate) fn new(pending: Pending, writes: Option<[Pool; 2]>) -> Self {
         Optimistic { pending, writes }
     }
 
@@ -62,13 +63,11 @@ impl Optimistic {
         let conflict = writes.is_some_and(|writes| {
             read.iter().any(|declaration| {
                 let latch = Latch::from(declaration);
-                let mut writes = writes[latch.scope as usize].overlapping(&latch.interval);
-                writes.any(|(_, write)| {
-                    conflicts(
-                        (latch.access, latch.timestamp),
-                        (Access::Write, write.timestamp),
-                    )
-                })
+                let writes = &writes[latch.scope as usize];
+                // All that were in line are earlier.
+                let (mut look, mut steps) = (Look::default(), usize::MAX);
+                let found = writes.search(&mut look, Access::Write, &latch, u64::MAX, &mut steps);
+                found != Found::Nothing
             })
         });
         if conflict {

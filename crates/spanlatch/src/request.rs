@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use spanset::{Access, SpanSet};
+use spanset::{Access, Scope, SpanSet};
 
 use crate::label::Label;
 use crate::latch::{Latch, RequestId};
@@ -26,9 +26,11 @@ pub(crate) struct Request {
     pub(crate) poisoned: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
-    /// By scope: whether there are reads among the latches.
-    pub(crate) reads: [bool; 2],
-    /// By scope: the reads among the latches before this index are in the read tree.
+    /// By scope: how many reads are among the latches.
+    pub(crate) reads: [u32; 2],
+    /// By scope: whether the reads have found room among the recent ones.
+    pub(crate) recent: [bool; 2],
+    /// By scope, for reads that have not: those among the latches before this index are in the read tree.
     pub(crate) settled: [u32; 2],
     /// Neighbours in the queues that the request is in.
     pub(crate) links: [Option<Links>; QUEUES],
@@ -92,7 +94,7 @@ impl Request {
         self.latches.reserve(spans.len());
         for declaration in spans {
             if declaration.access() == Access::Read {
-                self.reads[declaration.scope() as usize] = true;
+                self.reads[declaration.scope() as usize] += 1;
             }
             self.latches.push(Latch::from(declaration));
         }
@@ -101,6 +103,12 @@ impl Request {
     /// Its side of conflicts, made if there is none yet.
     pub(crate) fn contended(&mut self) -> &mut Contended {
         self.contended.get_or_insert_default()
+    }
+
+    /// Whether a read among the latches is where searches find it.
+    #[inline]
+    pub(crate) fn is_settled(&self, scope: Scope, index: usize) -> bool {
+        self.recent[scope as usize] || index < self.settled[scope as usize] as usize
     }
 
     /// The wait, if one has begun and not ended.
@@ -127,7 +135,8 @@ impl Request {
         self.on_poison = OnPoison::default();
         self.poisoned = false;
         self.latches.clear();
-        self.reads = [false; 2];
+        self.reads = [0; 2];
+        self.recent = [false; 2];
         self.settled = [0; 2];
         self.label = None;
         if let Some(contended) = &mut self.contended {

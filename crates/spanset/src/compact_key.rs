@@ -135,6 +135,21 @@ impl CompactKey {
         Key::copy_from_slice(self.as_ref())
     }
 
+    /// The first 16 bytes as a big-endian number, filled up with zeros: an abbreviation that is in the order of
+    /// keys, though different keys may have the same. O(1).
+    #[inline]
+    pub fn leading(&self) -> u128 {
+        match &self.0 {
+            Repr::Inline { bytes, .. } => {
+                u128::from(word(bytes, 0)) << 64 | u128::from(word(bytes, 8))
+            }
+            Repr::Long { all, .. } => {
+                let first = all.slice.first_chunk();
+                u128::from_be_bytes(*first.expect("a long key has more than 23 bytes"))
+            }
+        }
+    }
+
     /// The first eight bytes as a big-endian number, filled up with zeros.
     #[inline]
     fn head(&self) -> u64 {
@@ -232,6 +247,10 @@ mod tests {
             other.splice(..shared.min(other.len()), one[..shared].iter().copied());
             let keys = [&one, &other].map(|bytes| CompactKey::from(&bytes[..]));
             prop_assert_eq!(keys[0].cmp(&keys[1]), one.cmp(&other));
+            let leading = [&one, &other].map(|bytes| [&bytes[..], &[0; 16]].concat()[..16].to_vec());
+            for (key, leading) in keys.iter().zip(leading) {
+                prop_assert_eq!(&key.leading().to_be_bytes()[..], leading);
+            }
             prop_assert_eq!(keys[0] == keys[1], one == other);
             prop_assert_eq!(keys[0].to_key(), one);
         }

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use super::Line;
+use super::{Line, Pool};
 use crate::label::Label;
 use crate::latch::{RequestId, SCOPES};
-use crate::look::LatchTree;
 
 /// All latches as of one moment: by scope, the writes and the reads.
-pub(crate) type Noted = [[LatchTree; 2]; 2];
+pub(crate) type Noted = [[Pool; 2]; 2];
 
 /// What the trees do not know of a request.
 #[derive(Debug)]

@@ -2,29 +2,31 @@
 
 use spanset::{Access, Scope};
 
-use crate::latch::{Latch, Owner, RequestId};
-use crate::look::{Found, LatchTree, Look, Phase};
+use super::pool::Pool;
+use crate::latch::{Latch, Owner};
+use crate::look::{Found, Look, Phase};
 use crate::queue::Queue;
+use crate::request::Request;
 use crate::slots::Slots;
 
 /// The latches of one scope.
 #[derive(Debug)]
 pub(crate) struct Latched {
-    pub(crate) writes: LatchTree,
-    /// Reads enter their tree when the first later write looks for them; where nothing is written,
-    /// a read costs no insertion.
-    pub(crate) reads: LatchTree,
-    /// The requests with reads that are not in the tree yet, earliest first, and how many such reads
-    /// there are.
+    pub(crate) writes: Pool,
+    pub(crate) reads: Pool,
+    /// Requests whose reads have found no room among the recent ones, earliest first. Their reads enter
+    /// the tree when the first later write looks for them; where nothing is written, none does.
     pub(crate) unsettled: Queue,
+    /// How many such reads there are.
     pub(crate) unsettled_reads: usize,
 }
 
 impl Latched {
-    pub(crate) fn new(scope: Scope) -> Self {
+    /// No latches yet, and room for so many recent ones of each access.
+    pub(crate) fn new(scope: Scope, recent: usize) -> Self {
         Latched {
-            writes: LatchTree::default(),
-            reads: LatchTree::default(),
+            writes: Pool::new(recent),
+            reads: Pool::new(recent),
             unsettled: Queue::new(scope as usize),
             unsettled_reads: 0,
         }
@@ -35,33 +37,42 @@ impl Latched {
         self.reads.len() + self.unsettled_reads
     }
 
-    /// Puts a latch in line. O(log n) for a write, O(1) for a read, which is still to be settled.
+    /// Puts a latch of a request in line. O(log n) for a write, O(1) for a read.
     #[inline]
-    pub(crate) fn insert(&mut self, latch: &Latch, request: RequestId, index: usize) {
+    pub(crate) fn insert(&mut self, latch: &Latch, request: &Request, index: usize) {
+        let owner = Owner::new(latch, request.id, index);
         match latch.access {
+            Access::Write => {
+                let latches = request.latches.len();
+                self.writes.insert(latch.interval.clone(), owner, latches);
+            }
+            Access::Read if request.recent[latch.scope as usize] => {
+                self.reads.recent.push(latch.interval.clone(), owner);
+            }
             Access::Read => self.unsettled_reads += 1,
-            Access::Write => insert(&mut self.writes, latch, request, index),
         }
     }
 
-    /// Takes a latch out of the line; `settled` is how many of its request's have been settled. O(log n).
+    /// Takes a latch of a request out of the line. O(log n).
     #[inline]
-    pub(crate) fn remove(&mut self, latch: &Latch, request: RequestId, index: usize, settled: u32) {
+    pub(crate) fn remove(&mut self, latch: &Latch, request: &Request, index: usize) {
+        let owner = Owner::new(latch, request.id, index);
         match latch.access {
-            Access::Write => remove(&mut self.writes, latch, request, index),
-            Access::Read if index < settled as usize => {
-                remove(&mut self.reads, latch, request, index);
+            Access::Write => self.writes.remove(&latch.interval, &owner),
+            Access::Read if request.is_settled(latch.scope, index) => {
+                self.reads.remove(&latch.interval, &owner);
             }
             Access::Read => self.unsettled_reads -= 1,
         }
     }
 
-    /// Whether any latch overlaps this one that may conflict with it: mostly none does. O(log n).
+    /// Whether any latch overlaps this one that may conflict with it, as far as a glance tells: mostly
+    /// none does. O(log n).
     #[inline]
     pub(crate) fn may_conflict(&self, latch: &Latch) -> bool {
-        self.writes.overlaps(&latch.interval)
+        self.writes.may_overlap(&latch.interval)
             || latch.access == Access::Write
-                && (self.unsettled_reads > 0 || self.reads.overlaps(&latch.interval))
+                && (self.unsettled_reads > 0 || self.reads.may_overlap(&latch.interval))
     }
 
     /// Looks for earlier conflicts with one latch, from where `look` stopped, in at most `steps` steps.
@@ -74,7 +85,7 @@ impl Latched {
         steps: &mut usize,
     ) -> Found {
         if look.phase == Phase::Writes {
-            let found = look.search(&self.writes, Access::Write, latch, sequence, steps);
+            let found = (self.writes).search(look, Access::Write, latch, sequence, steps);
             if found != Found::Nothing || latch.access == Access::Read {
                 return found;
             }
@@ -83,7 +94,7 @@ impl Latched {
         if self.unsettled_reads > 0 && !self.settle(requests, latch.scope, sequence, steps) {
             return Found::OutOfSteps;
         }
-        let found = look.search(&self.reads, Access::Read, latch, sequence, steps);
+        let found = (self.reads).search(look, Access::Read, latch, sequence, steps);
         if found == Found::Nothing {
             look.phase = Phase::Writes;
         }
@@ -111,7 +122,8 @@ impl Latched {
                 }
                 *steps -= 1;
                 if (latch.scope, latch.access) == (scope, Access::Read) {
-                    insert(&mut self.reads, latch, request.id, index);
+                    let owner = Owner::new(latch, request.id, index);
+                    self.reads.insert_in_tree(latch.interval.clone(), owner);
                     self.unsettled_reads -= 1;
                 }
                 *settled = index as u32 + 1;
@@ -120,14 +132,4 @@ impl Latched {
         }
         true
     }
-}
-
-fn insert(tree: &mut LatchTree, latch: &Latch, request: RequestId, index: usize) {
-    let displaced = tree.insert(latch.interval.clone(), Owner::new(latch, request, index));
-    debug_assert!(displaced.is_none(), "a latch displaced another");
-}
-
-fn remove(tree: &mut LatchTree, latch: &Latch, request: RequestId, index: usize) {
-    let removed = tree.remove(&latch.interval, &Owner::new(latch, request, index));
-    debug_assert!(removed.is_some(), "a latch was gone before its release");
 }

@@ -9,7 +9,7 @@ use spanset::Declaration;
 use super::Line;
 use crate::error::WaitError;
 use crate::label::Label;
-use crate::latch::{Listed, RequestId};
+use crate::latch::{Listed, Owner, RequestId};
 use crate::look::Found;
 use crate::poison::OnPoison;
 use crate::queue::{Links, Queue, WAITS};
@@ -120,11 +120,12 @@ impl Line {
                 Waiting::Ended(Some(wait.since))
             }
             Found::OutOfSteps => return None,
-            Found::Conflict(on) => {
+            Found::Conflict(latch) => {
+                let on = latch.request();
                 let fails = self.requests[slot].on_poison == OnPoison::Fail;
                 let poisoned = self.requests[on.slot].poisoned;
                 if poisoned && fails {
-                    return Some(Waiting::Failed(self.poisoned_error(slot)));
+                    return Some(Waiting::Failed(self.poisoned_error(&latch)));
                 }
                 if !self.is_parked(slot, on, waker) {
                     match parking {
@@ -140,15 +141,8 @@ impl Line {
         })
     }
 
-    /// The poisoned latch that the look of a request found last.
-    fn poisoned_error(&self, slot: u32) -> WaitError {
-        let contended = self.requests[slot].contended.as_ref();
-        let last = contended.and_then(|contended| contended.look.last());
-        let latch = last.and_then(|(_, owner)| {
-            let request = self.requests.get(owner.request())?;
-            request.latches.get(owner.index())
-        });
-        let latch = latch.expect("a conflict that was found is in line");
+    fn poisoned_error(&self, latch: &Owner) -> WaitError {
+        let latch = &self.requests[latch.request().slot].latches[latch.index()];
         WaitError::Poisoned(Box::new(latch.declaration()))
     }
 

@@ -25,7 +25,7 @@ fn a_picture_shows_each_blocking_chain_under_its_head() {
     assert_eq!(
         picture.to_string(),
         r#"4 requests with 9 latches: 2 hold, 2 wait
-0 "backup" (poisoned) holds for 3.2 s, write ["a", "c"), write ["z"], read ["x"] and 2 more; 2 wait behind it
+0 "backup" (poisoned) holds for 3.2 s, write ["a", "c"), local read ["d"], read ["x"] and 2 more; 2 wait behind it
     1 waits for 0.0 s, for 0: read ["a"] conflicts with write ["a", "c")
     2 waits for 0: write ["a"] at 0.000000005,0 conflicts with write ["a", "c")
 3 holds for 3.2 s, read ["q"] at 0.000000007,0
@@ -35,7 +35,7 @@ fn a_picture_shows_each_blocking_chain_under_its_head() {
         picture.graphviz().to_string(),
         r#"digraph latches {
     rankdir=RL; node [shape=box, fontname=monospace];
-    0 [label="0 \"backup\" (poisoned) holds for 3.2 s, write [\"a\", \"c\"), write [\"z\"], read [\"x\"] and 2 more", penwidth=2, color=red];
+    0 [label="0 \"backup\" (poisoned) holds for 3.2 s, write [\"a\", \"c\"), local read [\"d\"], read [\"x\"] and 2 more", penwidth=2, color=red];
     1 -> 0 [label="read [\"a\"]"];
     1 [label="1 waits for 0.0 s, for 0: read [\"a\"] conflicts with write [\"a\", \"c\")"];
     2 -> 0 [label="write [\"a\"] at 0.000000005,0"];

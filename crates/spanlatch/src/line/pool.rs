@@ -1,0 +1,111 @@
+//! The latches of one scope and access.
+
+use interval_btree::Interval;
+use spanset::{Access, CompactKey};
+
+use super::recent::{RECENT, Recent};
+use crate::latch::{Latch, Owner};
+use crate::look::{Found, LatchTree, Look};
+
+/// The latches of one scope and access: a few that are looked through, and a tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    pub(crate) recent: Recent,
+    pub(crate) tree: LatchTree,
+    /// How many latches in a row have found no room among the recent ones.
+    refused: usize,
+}
+
+impl Pool {
+    /// An empty pool with room for so many recent ones.
+    pub(crate) fn new(recent: usize) -> Self {
+        Pool {
+            recent: Recent::new(recent),
+            tree: LatchTree::default(),
+            refused: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.recent.len() + self.tree.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Interval<CompactKey>, &Owner)> {
+        self.recent.iter().chain(&self.tree)
+    }
+
+    /// Whether any latch overlaps, as far as a glance tells: if not, none does. O(log n).
+    #[inline]
+    pub(crate) fn may_overlap(&self, interval: &Interval<CompactKey>) -> bool {
+        self.recent.may_overlap(interval) || self.tree.overlaps(interval)
+    }
+
+    /// Searches for a latch of a request sequenced before `sequence` that conflicts with `latch`, from where
+    /// `look` stopped, in at most `steps` steps; all latches here have `access`. Of the recent ones and the
+    /// tree, the newer conflict is found.
+    pub(crate) fn search(
+        &self,
+        look: &mut Look,
+        access: Access,
+        latch: &Latch,
+        sequence: u64,
+        steps: &mut usize,
+    ) -> Found {
+        let found = look.search(&self.tree, access, latch, sequence, steps);
+        let Some(recent) = self.recent.newest_conflict(access, latch, sequence) else {
+            return found;
+        };
+        // From the beginning next time: by then, recent ones may be in the tree, anywhere.
+        look.restart();
+        match found {
+            Found::Conflict(in_tree) if in_tree.sequence > recent.sequence => found,
+            _ => Found::Conflict(*recent),
+        }
+    }
+
+    /// Inserts a latch of a request that has `latches` of them: among the recent ones if there is room, and if
+    /// the request would not take it all. O(log n).
+    #[inline]
+    pub(crate) fn insert(&mut self, interval: Interval<CompactKey>, owner: Owner, latches: usize) {
+        if latches > RECENT {
+            self.insert_in_tree(interval, owner);
+        } else if self.recent.room() > 0 {
+            self.refused = 0;
+            self.recent.push(interval, owner);
+        } else {
+            self.insert_in_tree(interval, owner);
+            self.refused += 1;
+            if self.refused == RECENT {
+                self.make_room();
+            }
+        }
+    }
+
+    pub(crate) fn insert_in_tree(&mut self, interval: Interval<CompactKey>, owner: Owner) {
+        let displaced = self.tree.insert(interval, owner);
+        debug_assert!(displaced.is_none(), "a latch displaced another");
+    }
+
+    /// Moves the recent ones, which turn out to be held for long, to the tree.
+    #[cold]
+    fn make_room(&mut self) {
+        self.refused = 0;
+        for (interval, owner) in self.recent.drain() {
+            let displaced = self.tree.insert(interval, owner);
+            debug_assert!(displaced.is_none(), "a latch displaced another");
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, interval: &Interval<CompactKey>, owner: &Owner) {
+        if !self.recent.remove(owner) {
+            let removed = self.tree.remove(interval, owner);
+            debug_assert!(removed.is_some(), "a latch was gone before its release");
+        }
+    }
+
+    /// For [`Line::verify`](super::Line::verify).
+    pub(crate) fn contains(&self, interval: &Interval<CompactKey>, owner: &Owner) -> bool {
+        self.iter().any(|entry| entry == (interval, owner))
+    }
+}
