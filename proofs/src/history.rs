@@ -8,10 +8,12 @@ use crate::declared::{Declared, conflict};
 /// One request, afterwards. Times are ticks of one counter.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its place in line.
-    pub sequence: u64,
-    /// What it declared.
-    pub declared: Vec<Declared>,
+    /// Its place in line; a request that only waits does not know it.
+    pub sequence: Option<u64>,
+    /// What it was granted, if it was.
+    pub wanted: Vec<Declared>,
+    /// What others had to wait for.
+    pub latches: Vec<Declared>,
     /// Before it was sequenced, and after.
     pub sequenced: (u64, u64),
     /// After it was granted, if it was.
@@ -47,6 +49,16 @@ impl Checked {
     }
 }
 
+impl Event {
+    /// Whether this one is known to be behind another one in line.
+    fn is_behind(&self, other: &Event) -> bool {
+        match (self.sequence, other.sequence) {
+            (Some(own), Some(other)) => own > other,
+            _ => other.sequenced.1 < self.sequenced.0,
+        }
+    }
+}
+
 impl History {
     /// The next tick. Sequentially consistent, so that the ticks of two threads order what they did.
     pub fn now(&self) -> u64 {
@@ -74,7 +86,7 @@ impl History {
 fn in_order_of_the_calls(events: &mut [Event]) -> Result<(), String> {
     events.sort_unstable_by_key(|event| event.sequence);
     let mut last: Option<&Event> = None;
-    for event in &*events {
+    for event in events.iter().filter(|event| event.sequence.is_some()) {
         if let Some(last) = last
             && last.sequenced.0 > event.sequenced.1
         {
@@ -116,7 +128,7 @@ fn one_after_the_other(events: &mut [Event]) -> Result<Checked, String> {
             called.next();
         }
         for other in &in_line {
-            if other.sequence >= event.sequence || !conflict(&event.declared, &other.declared) {
+            if !event.is_behind(other) || !conflict(&event.wanted, &other.latches) {
                 continue;
             }
             if other.left > now {
@@ -144,8 +156,9 @@ mod tests {
 
     fn event(sequence: u64, sequenced: (u64, u64), granted: u64, left: u64) -> Event {
         Event {
-            sequence,
-            declared: vec![WRITE],
+            sequence: Some(sequence),
+            wanted: vec![WRITE],
+            latches: vec![WRITE],
             sequenced,
             granted: Some(granted),
             left,

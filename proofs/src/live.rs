@@ -22,7 +22,7 @@ const THREADS: u64 = 3;
 const TASKS: u64 = 24;
 
 /// How many keys there are.
-const KEYS: u8 = 24;
+const KEYS: u8 = 10;
 
 /// A manager that is used in rounds, and looked at between them.
 #[derive(Debug)]
@@ -111,8 +111,9 @@ fn sequence(manager: &Manager, history: &History, choices: &mut Choices<'_>) -> 
     let pending = manager.sequence(&set).expect("not shut down");
     let returned = history.now();
     let event = Event {
-        sequence: pending.sequence_number().expect("not completed"),
-        declared,
+        sequence: pending.sequence_number(),
+        wanted: declared.clone(),
+        latches: declared,
         sequenced: (called, returned),
         granted: None,
         left: returned,

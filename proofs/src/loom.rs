@@ -151,8 +151,9 @@ impl Stage {
             None => {}
         }
         self.history.record(Event {
-            sequence,
-            declared: vec![in_line.declared],
+            sequence: Some(sequence),
+            wanted: vec![in_line.declared],
+            latches: vec![in_line.declared],
             sequenced: in_line.sequenced,
             granted,
             left,

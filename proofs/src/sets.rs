@@ -1,5 +1,6 @@
 //! Spans, span sets and compact keys against a model that asks about one key at a time.
 
+use interval_btree::{Abbreviate, Bytewise};
 use spanset::{Access, CompactKey, Declaration, End, Scope, Span, SpanSet, Timestamp};
 
 use crate::choices::Choices;
@@ -35,6 +36,7 @@ pub fn run(choices: &mut Choices<'_>, pairs: u64) -> Covered {
         covered.pairs += 1;
         let mut pair = Pair::new(choices);
         pair.compare_keys();
+        pair.compare_words(choices);
         pair.compare_spans();
         pair.compare_conflicts();
         for _ in 0..4 {
@@ -145,6 +147,27 @@ impl Pair {
                 self.answers += 1;
             }
         }
+    }
+
+    /// Words of keys never contradict their order, whatever prefix they are taken after.
+    fn compare_words(&mut self, choices: &mut Choices<'_>) {
+        let (first, last) = (
+            choices.below(self.cuts.len()),
+            choices.below(self.cuts.len()),
+        );
+        let (first, last) = (first.min(last), first.max(last));
+        let keys = Vec::from_iter(self.cuts.iter().map(|key| CompactKey::from(&key[..])));
+        let prefix = Bytewise::prefix(&keys[first], &keys[last]);
+        let word = |key: &CompactKey| {
+            let probe = Bytewise::probe(key);
+            <Bytewise as Abbreviate<CompactKey>>::word(&prefix, &probe)
+        };
+        assert!(
+            keys.iter().map(word).is_sorted(),
+            "{prefix:?} {:?}",
+            self.cuts
+        );
+        self.answers += 1;
     }
 
     fn compare_spans(&mut self) {

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use ::shuttle::scheduler::{PctScheduler, RandomScheduler};
 use ::shuttle::{Config, Runner, future, thread};
-use spanlatch::{Counts, Guard, Manager, Pending, WaitError};
+use spanlatch::{
+    Counts, Guard, Manager, OnPoison, Optimistic, OptimisticError, Pending, ShuttingDown, State,
+    TryAcquireError, WaitError, WaitFor,
+};
 use spanlatch_metrics::LatchMetrics;
 
 use crate::choices::Choices;
@@ -51,10 +54,11 @@ enum Order {
 struct Request {
     declared: Vec<Declared>,
     way: Way,
+    on_poison: OnPoison,
     leave: Leave,
 }
 
-/// How a request that was sequenced goes on. (A new way to wait gets a line here and an arm in `go`.)
+/// How a request is made and goes on.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// The thread waits.
@@ -76,9 +80,15 @@ enum Way {
     /// Is polled once and then given up.
     PollAndDrop,
     Drop,
+    /// Has its latches at once or not at all.
+    Try,
+    /// Waits without latches of its own.
+    WaitFor,
+    /// Asks afterwards whether what it read was free, and waits if it wasn't.
+    Optimistic,
 }
 
-const WAYS: [Way; 10] = [
+const WAYS: [Way; 13] = [
     Way::Wait,
     Way::WaitUntil,
     Way::WaitElsewhere,
@@ -89,6 +99,9 @@ const WAYS: [Way; 10] = [
     Way::PollAndWait,
     Way::PollAndDrop,
     Way::Drop,
+    Way::Try,
+    Way::WaitFor,
+    Way::Optimistic,
 ];
 
 /// How a guard is let go.
@@ -96,6 +109,8 @@ const WAYS: [Way; 10] = [
 enum Leave {
     AtOnce,
     AfterAWhile,
+    /// After it has been said to be stuck.
+    Stuck,
     /// By another thread, while this one goes on.
     Elsewhere,
 }
@@ -195,6 +210,7 @@ impl Scenario {
             history: History::default(),
             start,
             is_shut_down: self.tasks.iter().any(|task| matches!(task, Task::ShutDown)),
+            is_stuck: self.tasks.iter().any(Task::is_stuck),
         });
         let tasks = Vec::from_iter(self.tasks.iter().cloned().map(|task| {
             let stage = Arc::clone(&stage);
@@ -218,7 +234,13 @@ impl Request {
         Request {
             declared: Vec::from_iter((0..latches).map(|_| Declared::choose(choices, KEYS))),
             way: choices.of(&WAYS),
-            leave: choices.of(&[Leave::AtOnce, Leave::AfterAWhile, Leave::Elsewhere]),
+            on_poison: choices.of(&[OnPoison::Wait, OnPoison::Wait, OnPoison::Fail]),
+            leave: choices.of(&[
+                Leave::AtOnce,
+                Leave::AfterAWhile,
+                Leave::Elsewhere,
+                Leave::Stuck,
+            ]),
         }
     }
 }
@@ -230,14 +252,26 @@ struct Stage {
     start: Instant,
     /// Whether some task shuts the manager down.
     is_shut_down: bool,
+    /// Whether some holder says that it is stuck.
+    is_stuck: bool,
 }
 
 /// A request in line.
 struct InLine {
-    pending: Pending,
+    entry: Entry,
     request: Request,
     sequenced: (u64, u64),
 }
+
+enum Entry {
+    Pending(Pending),
+    Held(Guard),
+    WaitFor(WaitFor),
+    Optimistic(Optimistic),
+}
+
+/// Outcome of a wait; none, if it was given up.
+type Outcome = Option<Result<Guard, WaitError>>;
 
 impl Stage {
     fn perform(&self, task: Task) {
@@ -247,6 +281,7 @@ impl Stage {
             Task::Look => {
                 assert!(self.manager.counts().requests <= 9);
                 self.manager.verify();
+                self.look();
             }
             Task::ShutDown => self.manager.shut_down(),
         }
@@ -270,60 +305,151 @@ impl Stage {
         }
     }
 
-    fn sequence(&self, request: Request) -> Option<InLine> {
-        let called = self.history.now();
-        match self.manager.sequence(&spans(&request.declared, b"")) {
-            Ok(pending) => Some(InLine {
-                pending,
-                request,
-                sequenced: (called, self.history.now()),
-            }),
-            Err(error) => {
-                assert!(self.is_shut_down, "{error}");
-                None
+    /// A picture taken at any time has a head for each chain, which holds.
+    fn look(&self) {
+        let seen = self.manager.inspect();
+        for request in &seen.requests {
+            if let State::Waiting { on, head, .. } = request.state {
+                let mut heads = seen.requests.iter().filter(|seen| seen.request == head);
+                let head = heads.next().expect("a head is in the picture");
+                assert!(matches!(head.state, State::Holding { .. }), "{seen}");
+                assert!(head.request <= on && on < request.request, "{seen}");
             }
         }
+        drop(seen.graphviz().to_string());
+    }
+
+    fn sequence(&self, mut request: Request) -> Option<InLine> {
+        if let Way::Optimistic = request.way {
+            request
+                .declared
+                .iter_mut()
+                .for_each(|declared| declared.write = false);
+        }
+        let called = self.history.now();
+        let spans = spans(&request.declared, b"");
+        let builder = self.manager.request(&spans).on_poison(request.on_poison);
+        let entry = match request.way {
+            Way::Try => match builder.try_acquire() {
+                Err(TryAcquireError::WouldWait) => return None,
+                held => held.map(Entry::Held).map_err(|_| ShuttingDown),
+            },
+            Way::WaitFor => builder.wait_for().map(Entry::WaitFor),
+            Way::Optimistic => match builder.sequence_optimistic() {
+                Err(OptimisticError::DeclaresWrite(write)) => panic!("{write} is a read"),
+                entry => entry.map(Entry::Optimistic).map_err(|_| ShuttingDown),
+            },
+            _ => builder.sequence().map(Entry::Pending),
+        };
+        let Ok(entry) = entry else {
+            assert!(self.is_shut_down);
+            return None;
+        };
+        Some(InLine {
+            entry,
+            request,
+            sequenced: (called, self.history.now()),
+        })
     }
 
     /// Waits, holds and leaves.
     fn see_through(&self, in_line: InLine) {
         let InLine {
-            pending,
+            entry,
             request,
             sequenced,
         } = in_line;
-        let sequence = pending.sequence_number().expect("not completed");
-        let mut left = self.history.now();
-        let outcome = go(pending, request.way);
-        let mut granted = None;
+        let mut event = Event {
+            sequence: None,
+            wanted: request.declared.clone(),
+            latches: request.declared.clone(),
+            sequenced,
+            granted: None,
+            left: self.history.now(),
+        };
+        match entry {
+            Entry::Held(guard) => {
+                event.sequence = Some(guard.sequence_number());
+                self.hold(Some(Ok(guard)), &request, &mut event);
+            }
+            Entry::Pending(pending) => {
+                event.sequence = pending.sequence_number();
+                self.hold(go(pending, request.way), &request, &mut event);
+            }
+            Entry::WaitFor(wait_for) => {
+                event.latches.clear();
+                match wait_for.wait() {
+                    Ok(()) => event.granted = Some(self.history.now()),
+                    Err(error) => self.check_error(&error, &request),
+                }
+            }
+            Entry::Optimistic(optimistic) => {
+                thread::yield_now();
+                let read = &request.declared[..request.declared.len().min(1)];
+                match optimistic.check_no_conflicts(&spans(read, b"")) {
+                    Ok(validated) => {
+                        event.wanted = read.to_vec();
+                        event.granted = Some(sequenced.1);
+                        event.left = self.history.now();
+                        drop(validated);
+                    }
+                    Err(pending) => {
+                        event.sequence = pending.sequence_number();
+                        self.hold(go(pending, Way::Wait), &request, &mut event);
+                    }
+                }
+            }
+        }
+        self.history.record(event);
+    }
+
+    /// Holds what was granted, and lets go of it.
+    fn hold(&self, outcome: Outcome, request: &Request, event: &mut Event) {
         match outcome {
             Some(Ok(guard)) => {
-                assert_eq!(guard.sequence_number(), sequence);
-                granted = Some(self.history.now());
-                if let Leave::AfterAWhile = request.leave {
-                    thread::yield_now();
+                assert_eq!(Some(guard.sequence_number()), event.sequence);
+                event.granted = Some(self.history.now());
+                match request.leave {
+                    Leave::AtOnce | Leave::Elsewhere => {}
+                    Leave::AfterAWhile => thread::yield_now(),
+                    Leave::Stuck => {
+                        guard.poison();
+                        thread::yield_now();
+                    }
                 }
-                left = self.history.now();
+                event.left = self.history.now();
                 leave(guard, request.leave);
             }
-            Some(Err(WaitError::ShuttingDown)) => assert!(self.is_shut_down),
-            Some(Err(WaitError::DeadlinePassed)) => {
-                assert!(matches!(request.way, Way::WaitUntil));
-            }
-            Some(Err(error)) => panic!("{error}"),
+            Some(Err(error)) => self.check_error(&error, request),
             None => {}
         }
-        self.history.record(Event {
-            sequence,
-            declared: request.declared,
-            sequenced,
-            granted,
-            left,
-        });
+    }
+
+    fn check_error(&self, error: &WaitError, request: &Request) {
+        match error {
+            WaitError::ShuttingDown => assert!(self.is_shut_down),
+            WaitError::DeadlinePassed => assert!(matches!(request.way, Way::WaitUntil)),
+            WaitError::Poisoned(_) => {
+                assert!(self.is_stuck && request.on_poison == OnPoison::Fail);
+            }
+            error => panic!("{error}"),
+        }
     }
 }
 
-fn go(mut pending: Pending, way: Way) -> Option<Result<Guard, WaitError>> {
+impl Task {
+    /// Whether a holder says that it is stuck.
+    fn is_stuck(&self) -> bool {
+        match self {
+            Task::Request { requests, .. } => requests
+                .iter()
+                .any(|request| matches!(request.leave, Leave::Stuck)),
+            _ => false,
+        }
+    }
+}
+
+fn go(mut pending: Pending, way: Way) -> Outcome {
     match way {
         Way::Wait => Some(pending.wait()),
         Way::WaitUntil => Some(pending.wait_until(Instant::now())),
@@ -356,11 +482,12 @@ fn go(mut pending: Pending, way: Way) -> Option<Result<Guard, WaitError>> {
             polled
         }
         Way::Drop => None,
+        Way::Try | Way::WaitFor | Way::Optimistic => unreachable!("made in another way"),
     }
 }
 
 /// With a waker that nobody listens to.
-fn poll_once(pending: &mut Pending) -> Option<Result<Guard, WaitError>> {
+fn poll_once(pending: &mut Pending) -> Outcome {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(pending).poll(&mut context) {
         std::task::Poll::Ready(outcome) => Some(outcome),
@@ -370,7 +497,7 @@ fn poll_once(pending: &mut Pending) -> Option<Result<Guard, WaitError>> {
 
 fn leave(guard: Guard, leave: Leave) {
     match leave {
-        Leave::AtOnce | Leave::AfterAWhile => drop(guard),
+        Leave::AtOnce | Leave::AfterAWhile | Leave::Stuck => drop(guard),
         Leave::Elsewhere => {
             thread::spawn(move || drop(guard)).join().expect("no panic");
         }
@@ -390,9 +517,24 @@ fn one(declared: &[Declared], way: Way) -> Task {
         requests: vec![Request {
             declared: declared.to_vec(),
             way,
+            on_poison: OnPoison::Wait,
             leave: Leave::AtOnce,
         }],
         order: Order::OneByOne,
+    }
+}
+
+fn with(task: Task, on_poison: OnPoison, leave: Leave) -> Task {
+    match task {
+        Task::Request { requests, order } => Task::Request {
+            requests: Vec::from_iter(requests.into_iter().map(|request| Request {
+                on_poison,
+                leave,
+                ..request
+            })),
+            order,
+        },
+        other => other,
     }
 }
 
@@ -416,6 +558,7 @@ fn written() -> Vec<Scenario> {
             Request {
                 declared: vec![WRITE, read],
                 way: Way::Wait,
+                on_poison: OnPoison::Wait,
                 leave: Leave::Elsewhere,
             };
             2
@@ -453,6 +596,19 @@ fn written() -> Vec<Scenario> {
             one(&[WRITE], Way::WaitUntil),
             Task::Tick,
             Task::Tick,
+        ]),
+        // Poison against a park, through one that goes on waiting.
+        scenario(&[
+            with(one(&[WRITE], Way::Wait), OnPoison::Wait, Leave::Stuck),
+            with(one(&[WRITE], Way::Wait), OnPoison::Wait, Leave::AtOnce),
+            with(one(&[read], Way::Wait), OnPoison::Fail, Leave::AtOnce),
+        ]),
+        // Those without latches of their own, or with latches that they don't wait with.
+        scenario(&[
+            one(&[WRITE], Way::Wait),
+            one(&[WRITE], Way::WaitFor),
+            one(&[range], Way::Try),
+            one(&[read], Way::Optimistic),
         ]),
     ]
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::Bound;
 
-use interval_btree::{End, Interval, IntervalMap};
+use interval_btree::{Abbreviate, Bytewise, End, Interval, IntervalMap, Whole};
 use spanset::CompactKey;
 
 use crate::choices::Choices;
@@ -39,47 +39,37 @@ impl Covered {
 ///
 /// If the tree does not do as the model does.
 pub fn run(choices: &mut Choices<'_>, operations: u64) -> Covered {
-    match choices.below(9) {
-        0 => with_keys::<3>(choices, operations),
-        1 => with_keys::<4>(choices, operations),
-        2 => with_keys::<5>(choices, operations),
-        3 => with_keys::<8>(choices, operations),
-        4 => with_keys::<16>(choices, operations),
-        5 => with_keys::<64>(choices, operations),
-        _ => with_keys::<32>(choices, operations),
-    }
-}
-
-fn with_keys<const B: usize>(choices: &mut Choices<'_>, operations: u64) -> Covered {
-    match choices.below(4) {
-        0 => {
-            let keys = Vec::from_iter(0..choices.of(&[8, 30, 300, 3_000_u32]));
-            with_size::<_, B>(&keys, choices, operations)
-        }
-        1 => {
-            let keys = Vec::from_iter((0..200_u8).map(|i| CompactKey::from(&[i][..])));
-            with_size::<_, B>(&keys, choices, operations)
-        }
-        kind => {
-            let mut keys = Vec::from_iter(byte_strings(kind == 2));
-            keys.sort();
-            keys.dedup();
-            let keys = Vec::from_iter(keys.iter().map(|key| CompactKey::from(&key[..])));
-            with_size::<_, B>(&keys, choices, operations)
-        }
+    let kind = choices.below(4);
+    let compact = || Vec::from_iter(byte_strings(kind).map(|key| CompactKey::from(&key[..])));
+    let numbers = Vec::from_iter(0..[8, 30, 300, 3_000_u32][kind]);
+    match choices.below(16) {
+        0 => with_keys::<_, 3, Whole>(numbers, choices, operations),
+        1 => with_keys::<_, 4, Whole>(numbers, choices, operations),
+        2 => with_keys::<_, 32, Whole>(numbers, choices, operations),
+        3 => with_keys::<_, 5, Bytewise>(byte_strings(kind), choices, operations),
+        4 => with_keys::<_, 32, Bytewise>(byte_strings(kind), choices, operations),
+        5 => with_keys::<_, 32, Whole>(compact(), choices, operations),
+        6 => with_keys::<_, 3, Bytewise>(compact(), choices, operations),
+        7 => with_keys::<_, 4, Bytewise>(compact(), choices, operations),
+        8 => with_keys::<_, 5, Bytewise>(compact(), choices, operations),
+        9 => with_keys::<_, 8, Bytewise>(compact(), choices, operations),
+        10 => with_keys::<_, 16, Bytewise>(compact(), choices, operations),
+        11 => with_keys::<_, 64, Bytewise>(compact(), choices, operations),
+        _ => with_keys::<_, 32, Bytewise>(compact(), choices, operations),
     }
 }
 
 /// Keys with much in common: prefixes, zeros, and lengths around those at which something changes.
-fn byte_strings(longer_than_a_word: bool) -> impl Iterator<Item = Vec<u8>> {
-    let lengths: &[usize] = match longer_than_a_word {
-        false => &[0, 1, 2, 3, 7, 8, 9],
-        true => &[7, 8, 9, 15, 16, 17, 22, 23, 24, 25, 40],
+fn byte_strings(kind: usize) -> impl Iterator<Item = Vec<u8>> {
+    let lengths: &[usize] = match kind {
+        0 => &[0],
+        1 => &[0, 1, 2, 3, 7, 8, 9],
+        2 => &[8, 15, 16],
+        _ => &[7, 8, 9, 15, 16, 17, 22, 23, 24, 25, 40],
     };
-    let middles = lengths.iter().flat_map(|&length| {
-        [0, b'a', 0xff]
-            .into_iter()
-            .map(move |byte| vec![byte; length])
+    let middles = (lengths.iter()).flat_map(|&length| {
+        let bytes = [0, b'a', 0xff].into_iter();
+        bytes.map(move |byte| vec![byte; length])
     });
     middles.flat_map(|middle| {
         let tails = [
@@ -91,20 +81,24 @@ fn byte_strings(longer_than_a_word: bool) -> impl Iterator<Item = Vec<u8>> {
             b"b",
             b"\xff",
             b"0123456",
+            b"012345678",
         ];
         tails.into_iter().map(move |tail| [&middle, tail].concat())
     })
 }
 
-fn with_size<K: Key, const B: usize>(
-    keys: &[K],
+fn with_keys<K: Key, const B: usize, A: Abbreviate<K>>(
+    keys: impl IntoIterator<Item = K>,
     choices: &mut Choices<'_>,
     operations: u64,
 ) -> Covered {
+    let mut keys = Vec::from_iter(keys);
+    keys.sort();
+    keys.dedup();
     // Large ones are rare, as their models are slow.
     let size = choices.of(&[6, 20, 20, 60, 60, 60, 200, 200, 600, 4_000]);
-    Run::<K, B> {
-        keys,
+    Run::<K, B, A> {
+        keys: &keys,
         size,
         growing: true,
         now: Pair::default(),
@@ -179,12 +173,12 @@ impl Parts {
 }
 
 /// A map and what it should be.
-struct Pair<K, const B: usize> {
-    map: IntervalMap<K, Value, B>,
+struct Pair<K, const B: usize, A: Abbreviate<K>> {
+    map: IntervalMap<K, Value, B, A>,
     model: Vec<Entry>,
 }
 
-impl<K: Key, const B: usize> Pair<K, B> {
+impl<K: Key, const B: usize, A: Abbreviate<K>> Pair<K, B, A> {
     /// The map holds exactly what the model holds.
     fn check(&self, keys: &[K]) {
         self.map.verify();
@@ -214,17 +208,17 @@ impl<K: Key, const B: usize> Pair<K, B> {
     }
 }
 
-struct Run<'k, K, const B: usize> {
+struct Run<'k, K, const B: usize, A: Abbreviate<K>> {
     keys: &'k [K],
     /// About how many entries there shall be at most.
     size: usize,
     growing: bool,
-    now: Pair<K, B>,
-    snapshots: Vec<Pair<K, B>>,
+    now: Pair<K, B, A>,
+    snapshots: Vec<Pair<K, B, A>>,
     covered: Covered,
 }
 
-impl<K: Key, const B: usize> Run<'_, K, B> {
+impl<K: Key, const B: usize, A: Abbreviate<K>> Run<'_, K, B, A> {
     fn go_on(mut self, choices: &mut Choices<'_>, operations: u64) -> Covered {
         while self.covered.operations < operations && !choices.are_over() {
             self.covered.operations += 1;
@@ -509,7 +503,7 @@ fn assert_same<'a, K: Key + 'a>(
     }
 }
 
-impl<K, const B: usize> Default for Pair<K, B> {
+impl<K, const B: usize, A: Abbreviate<K>> Default for Pair<K, B, A> {
     fn default() -> Self {
         Pair {
             map: IntervalMap::default(),
