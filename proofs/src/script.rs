@@ -99,7 +99,6 @@ impl InLine {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are few")]
 enum State {
     Waiting(Waiting),
     Holding(Guard),
@@ -115,7 +114,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(waiter: Waiter) -> State {
+    fn unparked(waiter: Waiter) -> State {
         State::Waiting(Waiting {
             waiter,
             wakes: Arc::default(),
@@ -282,7 +281,9 @@ impl Script {
         }
         let request = self.request(&declared, fails);
         let state = match way {
-            0..2 => request.wait_for().map(|w| Waiting::new(Waiter::WaitFor(w))),
+            0..2 => request
+                .wait_for()
+                .map(|w| Waiting::unparked(Waiter::WaitFor(w))),
             2..4 => match request.sequence_optimistic() {
                 Ok(optimistic) => Ok(State::Optimistic(optimistic, self.all_latches())),
                 Err(OptimisticError::DeclaresWrite(_)) => {
@@ -291,7 +292,9 @@ impl Script {
                 }
                 Err(OptimisticError::ShuttingDown) => Err(ShuttingDown),
             },
-            _ => request.sequence().map(|p| Waiting::new(Waiter::Pending(p))),
+            _ => request
+                .sequence()
+                .map(|p| Waiting::unparked(Waiter::Pending(p))),
         };
         if self.shut_down {
             assert_eq!(state.err(), Some(ShuttingDown));
@@ -553,7 +556,7 @@ impl Script {
             }
             Err(pending) => {
                 assert!(conflict(&read, &ahead), "a conflict was invented");
-                Waiting::new(Waiter::Pending(pending))
+                Waiting::unparked(Waiter::Pending(pending))
             }
         };
         let request = InLine {
