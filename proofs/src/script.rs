@@ -103,7 +103,7 @@ enum State {
     Waiting(Waiting),
     Holding(Guard),
     /// With all latches that were in line when it was sequenced.
-    Optimistic(Optimistic, Vec<Declared>),
+    Optimistic(Box<Optimistic>, Vec<Declared>),
     Validated(Validated),
 }
 
@@ -285,7 +285,7 @@ impl Script {
                 .wait_for()
                 .map(|w| Waiting::unparked(Waiter::WaitFor(w))),
             2..4 => match request.sequence_optimistic() {
-                Ok(optimistic) => Ok(State::Optimistic(optimistic, self.all_latches())),
+                Ok(optimistic) => Ok(State::Optimistic(Box::new(optimistic), self.all_latches())),
                 Err(OptimisticError::DeclaresWrite(_)) => {
                     assert!(declared.iter().any(|declared| declared.write));
                     return;
