@@ -51,6 +51,8 @@ pub struct Benchmark {
     pub name: String,
     /// Operations come in multiples of this.
     pub unit: u64,
+    /// A batch has no more operations than this: to prepare them takes longer than they do.
+    pub most: u64,
     /// Which batch counts.
     pub figure: Figure,
     /// Sets it up. That may take seconds, and gigabytes.
@@ -63,6 +65,7 @@ impl Benchmark {
         Self {
             name: name.into(),
             unit: 1,
+            most: u64::MAX,
             figure: Figure::Undisturbed,
             set_up: Box::new(set_up),
         }
@@ -72,6 +75,15 @@ impl Benchmark {
     #[must_use]
     pub fn in_units_of(self, unit: u64) -> Self {
         Self { unit, ..self }
+    }
+
+    /// The same, of which no more than one unit is done at a time.
+    #[must_use]
+    pub fn one_by_one(self) -> Self {
+        Self {
+            most: self.unit,
+            ..self
+        }
     }
 
     /// The same, with the median as its figure.
@@ -89,6 +101,7 @@ impl fmt::Debug for Benchmark {
         f.debug_struct("Benchmark")
             .field("name", &self.name)
             .field("unit", &self.unit)
+            .field("most", &self.most)
             .field("figure", &self.figure)
             .finish_non_exhaustive()
     }

@@ -133,6 +133,7 @@ fn read_only_mixes<M: Measured>(scale: Scale) -> Vec<Benchmark> {
             })
         })
         .in_units_of(operations)
+        .one_by_one()
     };
     (0..=8).map(|power| of(1 << power)).collect()
 }
@@ -288,7 +289,8 @@ fn held_reads<M: Measured>(scale: Scale) -> Vec<Benchmark> {
                     })
                     .sum()
             })
-        });
+        })
+        .one_by_one();
         let later = Benchmark::new(format!("held/read/{published}/op=write"), move || {
             let held = shared(move || {
                 let held = Held::<M>::new(Read, n);

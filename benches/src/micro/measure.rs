@@ -88,11 +88,12 @@ impl Contender {
         loop {
             contender.samples.clear();
             let (time, whole) = contender.tried();
-            if time >= enough || whole >= PATIENCE {
+            if time >= enough || whole >= PATIENCE || contender.batch >= benchmark.most {
                 return contender;
             }
             let growth = enough.as_nanos() / time.as_nanos().max(1) + 1;
-            contender.batch *= growth.clamp(2, 10) as u64;
+            let batch = contender.batch * growth.clamp(2, 10) as u64;
+            contender.batch = batch.min(benchmark.most);
         }
     }
 
