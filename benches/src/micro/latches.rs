@@ -43,10 +43,15 @@ pub trait Measured: Send + Sync + Sized + 'static {
     /// Acquires what nothing is in the way of.
     fn acquire(&self, spans: &SpanSet) -> Self::Guard {
         let mut pending = self.sequence(spans);
-        match Pin::new(&mut pending).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(guard) => guard.expect("not shut down"),
-            Poll::Pending => panic!("nothing is in the way"),
-        }
+        at_once(&mut pending).expect("nothing is in the way")
+    }
+}
+
+/// The guard, if nothing is in the way.
+fn at_once<G, E: Debug>(pending: &mut (impl Future<Output = Result<G, E>> + Unpin)) -> Option<G> {
+    match Pin::new(pending).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(guard) => Some(guard.expect("not shut down")),
+        Poll::Pending => None,
     }
 }
 
@@ -85,8 +90,10 @@ impl Measured for crate::predecessor::Predecessor {
         crate::predecessor::Predecessor::sequence(self, spans)
     }
 
-    fn wait(pending: Self::Pending) -> Self::Guard {
-        futures::executor::block_on(pending).expect("not shut down")
+    /// Prepares to be woken only if it has to wait, as the latch manager does.
+    fn wait(mut pending: Self::Pending) -> Self::Guard {
+        at_once(&mut pending)
+            .unwrap_or_else(|| futures::executor::block_on(pending).expect("not shut down"))
     }
 }
 
