@@ -55,6 +55,16 @@ fn interval(span: &Span) -> Interval<CompactKey> {
 }
 
 impl Latch {
+    /// A read of all keys.
+    pub(crate) fn everything(scope: Scope) -> Self {
+        Latch {
+            interval: Interval::starting_at(CompactKey::from(&b""[..])),
+            access: Access::Read,
+            scope,
+            timestamp: None,
+        }
+    }
+
     /// What was declared, for people to read.
     pub(crate) fn declaration(&self) -> Declaration {
         let start = self.interval.start();
@@ -132,9 +142,14 @@ impl Owner {
 
     /// In order, what lies on one interval between the latches of later requests and those of this one.
     pub(crate) fn at(sequence: u64) -> Self {
+        Owner::of(RequestId { sequence, slot: 0 })
+    }
+
+    /// That of a request's first latch, to stand for all.
+    pub(crate) fn of(RequestId { sequence, slot }: RequestId) -> Self {
         Owner {
             sequence,
-            slot: 0,
+            slot,
             index: 0,
             timestamp: None,
         }

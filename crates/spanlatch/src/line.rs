@@ -24,6 +24,7 @@ use crate::wake::wake_all;
 pub(crate) use inspect::Noted;
 use latched::Latched;
 pub(crate) use pool::Pool;
+pub(crate) use recent::RECENT;
 use waits::Waits;
 pub(crate) use waits::{Parking, SlowWait, Waiting};
 
@@ -40,6 +41,7 @@ pub(crate) const STEPS: usize = 128;
 ///   requests that only wait.
 /// - *unsettled*: a request with reads that are not settled is in its scope's queue, which is in
 ///   sequence order.
+/// - *covered*: a request with writes that are not settled has a cover in their scope, which all of them lie in.
 /// - *parked*: whoever is parked on a request waits for it, and knows at which position.
 /// - *earlier*: a request waits only on earlier ones.
 /// - *waits*: the queue of waits has exactly the requests that wait and are not known to be slow.
@@ -62,7 +64,7 @@ impl Line {
     /// Panics, naming the invariant, unless all hold. O(n²); for tests.
     pub(crate) fn verify(&self) {
         let mut pools = [[0; 2]; 2];
-        let mut unsettled_reads = [0; 2];
+        let mut unsettled = [[0; 2]; 2];
         for request in self.requests.iter() {
             let id = request.id;
             assert!(std::ptr::eq(&self.requests[id.slot], request), "ids");
@@ -72,43 +74,42 @@ impl Line {
             }
             for (index, latch) in request.latches.iter().enumerate() {
                 let latched = &self.scopes[latch.scope as usize];
-                let is_read = latch.access == Access::Read;
-                let in_pool = !is_read || request.is_settled(latch.scope, index);
+                let settled = request.part(latch).is_settled(index);
                 let pool = match latch.access {
                     Access::Read => &latched.reads,
                     Access::Write => &latched.writes,
                 };
                 let owner = Owner::new(latch, id, index);
-                assert_eq!(pool.contains(&latch.interval, &owner), in_pool, "pools");
-                pools[latch.scope as usize][latch.access as usize] += usize::from(in_pool);
-                unsettled_reads[latch.scope as usize] += usize::from(!in_pool);
+                assert_eq!(pool.contains(&latch.interval, &owner), settled, "pools");
+                let counted = if settled { &mut pools } else { &mut unsettled };
+                counted[latch.scope as usize][latch.access as usize] += 1;
             }
         }
-        for (latched, sizes) in self.scopes.iter().zip(pools) {
+        for (latched, scope) in self.scopes.iter().zip(SCOPES) {
             latched.writes.tree.verify();
             latched.reads.tree.verify();
-            assert_eq!(latched.writes.len(), sizes[Access::Write as usize], "pools");
-            assert_eq!(latched.reads.len(), sizes[Access::Read as usize], "pools");
-        }
-        for (latched, scope) in self.scopes.iter().zip(SCOPES) {
-            assert_eq!(
-                latched.unsettled_reads, unsettled_reads[scope as usize],
-                "unsettled"
-            );
+            let pooled = [latched.reads.len(), latched.writes.len()];
+            assert_eq!(pooled, pools[scope as usize], "pools");
+            let counted = [latched.unsettled_reads, latched.unsettled_writes];
+            assert_eq!(counted, unsettled[scope as usize], "unsettled");
             let queue = Vec::from_iter(latched.unsettled.iter(&self.requests));
             assert!(
                 queue.is_sorted_by_key(|&slot| self.requests[slot].id.sequence),
                 "unsettled"
             );
             for request in self.requests.iter().filter(|r| r.kind == Kind::Latches) {
-                let has_unsettled = request.latches.iter().enumerate().any(|(index, latch)| {
-                    (latch.scope, latch.access) == (scope, Access::Read)
-                        && !request.is_settled(scope, index)
-                });
-                assert!(
-                    !has_unsettled || queue.contains(&request.id.slot),
-                    "unsettled"
-                );
+                let [reads, writes] = request.parts[scope as usize];
+                let queued = queue.contains(&request.id.slot);
+                assert_eq!(reads.unsettled, queued, "unsettled");
+                let owner = Owner::of(request.id);
+                let cover = latched.covers.iter().find(|(_, other)| **other == owner);
+                assert_eq!(writes.unsettled, cover.is_some(), "covered");
+                let covered = (request.latches.iter())
+                    .filter(|latch| (latch.scope, latch.access) == (scope, Access::Write));
+                for (latch, (cover, _)) in covered.zip(cover.into_iter().cycle()) {
+                    assert!(cover.start() <= latch.interval.start(), "covered");
+                    assert!(cover.end() >= latch.interval.end(), "covered");
+                }
             }
         }
         self.verify_waits();
@@ -116,13 +117,13 @@ impl Line {
 }
 
 impl Line {
-    /// An empty line, where a search takes at most `steps` entries in one stay under the mutex, and as many,
-    /// if that is not too many, are kept beside each tree.
-    pub(crate) fn new(steps: usize) -> Self {
+    /// An empty line, where a search takes at most `steps` entries in one stay under the mutex, and a `few`
+    /// are kept beside each tree.
+    pub(crate) fn new(steps: usize, few: usize) -> Self {
         Line {
             next_sequence: 0,
             requests: Slots::default(),
-            scopes: SCOPES.map(|scope| Latched::new(scope, steps)),
+            scopes: SCOPES.map(|scope| Latched::new(scope, few)),
             waits: Waits::new(),
             steps,
             steps_taken: 0,
@@ -166,15 +167,23 @@ impl Line {
     }
 
     /// As [`sequence`](Self::sequence), with a snapshot of the writes by scope as they were before; none
-    /// if no earlier conflict was found.
+    /// if no earlier conflict was found. `None` if that takes another stay; the request is still there then.
     pub(crate) fn sequence_optimistic(
         &mut self,
-        mut request: Box<Request>,
-    ) -> (u32, Found, Option<[Pool; 2]>) {
+        request: &mut Option<Box<Request>>,
+    ) -> Option<(u32, Found, Option<[Pool; 2]>)> {
+        let mut steps = self.steps;
+        for latch in request.iter().flat_map(|request| &request.latches) {
+            let latched = &mut self.scopes[latch.scope as usize];
+            if !latched.settle_writes(&mut self.requests, latch, self.next_sequence, &mut steps) {
+                return None;
+            }
+        }
+        let mut request = request.take()?;
         let found = self.look_first(&mut request);
         let writes = (found != Found::Nothing)
             .then(|| self.scopes.each_ref().map(|latched| latched.writes.clone()));
-        (self.enter(request, found), found, writes)
+        Some((self.enter(request, found), found, writes))
     }
 
     /// The first, bounded look of a request that is not in line yet: all who are, are earlier.
@@ -220,16 +229,15 @@ impl Line {
         if request.kind == Kind::WaitsOnly {
             return slot;
         }
-        for (latched, scope) in self.scopes.iter().zip(SCOPES) {
-            let reads = request.reads[scope as usize] as usize;
-            request.recent[scope as usize] = reads <= latched.reads.recent.room();
+        for (latched, scope) in self.scopes.iter_mut().zip(SCOPES) {
+            latched.divide(request, scope);
         }
         for (index, latch) in request.latches.iter().enumerate() {
             self.scopes[latch.scope as usize].insert(latch, request, index);
         }
-        let queued = [0, 1].map(|scope| !request.recent[scope]);
-        for (latched, queued) in self.scopes.iter_mut().zip(queued) {
-            if queued {
+        let parts = request.parts;
+        for (latched, [reads, _]) in self.scopes.iter_mut().zip(parts) {
+            if reads.unsettled {
                 latched.unsettled.push(&mut self.requests, slot);
             }
         }
@@ -299,6 +307,9 @@ impl Line {
             for (index, latch) in request.latches.iter().enumerate() {
                 self.scopes[latch.scope as usize].remove(latch, &request, index);
             }
+            for (latched, scope) in self.scopes.iter_mut().zip(SCOPES) {
+                latched.uncover(&request, scope);
+            }
         }
         let long_hold = match (waited.is_some(), request.kind) {
             (false, Kind::Latches) => self.long_hold(request.held_since, long_hold),
@@ -350,12 +361,13 @@ impl Line {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let [global, local] = &self.scopes;
+        let [global, local] = self.scopes.each_ref().map(Latched::counts);
+        let ([global_reads, global_writes], [local_reads, local_writes]) = (global, local);
         Counts {
-            global_reads: global.reads(),
-            global_writes: global.writes.len(),
-            local_reads: local.reads(),
-            local_writes: local.writes.len(),
+            global_reads,
+            global_writes,
+            local_reads,
+            local_writes,
             requests: self.requests.len(),
             waiting: self.waits.len(),
         }

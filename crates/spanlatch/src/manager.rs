@@ -11,7 +11,7 @@ use crate::counts::Counts;
 use crate::error::{OptimisticError, ShuttingDown, TryAcquireError, WaitError};
 use crate::guard::Guard;
 use crate::inspection::Inspection;
-use crate::line::{Line, STEPS};
+use crate::line::{Line, RECENT, STEPS};
 use crate::monitor::Monitor;
 use crate::optimistic::Optimistic;
 use crate::pending::{Pending, WaitFor};
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     /// Nanoseconds. Only a setting: nothing is ordered by it, so `Relaxed`.
     slow_threshold: AtomicU64,
     long_hold_threshold: Duration,
+    /// How many latches are looked through faster than a tree is searched.
+    few: usize,
 }
 
 impl Manager {
@@ -242,6 +244,10 @@ impl Shared {
         Duration::from_nanos(self.slow_threshold.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn few(&self) -> usize {
+        self.few
+    }
+
     pub(crate) fn long_hold_threshold(&self) -> Duration {
         self.long_hold_threshold
     }
@@ -309,11 +315,12 @@ impl Builder {
         let manager = Manager {
             handles: Arc::default(),
             shared: Arc::new(Shared {
-                line: Mutex::new(Line::new(self.steps)),
+                line: Mutex::new(Line::new(self.steps, self.steps.min(RECENT))),
                 metrics: self.metrics,
                 clock: self.clock,
                 slow_threshold: AtomicU64::new(0),
                 long_hold_threshold: self.long_hold_threshold,
+                few: self.steps.min(RECENT),
             }),
         };
         manager.set_slow_threshold(self.slow_threshold);

@@ -4,11 +4,12 @@ use std::fmt;
 use std::task::Waker;
 use std::time::Instant;
 
+use interval_btree::Interval;
 use smallvec::SmallVec;
-use spanset::{Access, Scope, SpanSet};
+use spanset::{Access, CompactKey, SpanSet};
 
 use crate::label::Label;
-use crate::latch::{Latch, RequestId};
+use crate::latch::{Latch, RequestId, SCOPES};
 use crate::look::{Found, Look};
 use crate::poison::OnPoison;
 use crate::queue::{Links, QUEUES, WAITS};
@@ -26,12 +27,10 @@ pub(crate) struct Request {
     pub(crate) poisoned: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
-    /// By scope: how many reads are among the latches.
-    pub(crate) reads: [u32; 2],
-    /// By scope: whether the reads have found room among the recent ones.
-    pub(crate) recent: [bool; 2],
-    /// By scope, for reads that have not: those among the latches before this index are in the read tree.
-    pub(crate) settled: [u32; 2],
+    /// How its latches of each scope and access are kept in line.
+    pub(crate) parts: [[Part; 2]; 2],
+    /// By scope, the least interval that covers all writes, if they are many.
+    pub(crate) covers: Option<Box<[Option<Interval<CompactKey>>; 2]>>,
     /// Neighbours in the queues that the request is in.
     pub(crate) links: [Option<Links>; QUEUES],
     /// The last tick before this request was sequenced; if it had to wait, when that ended.
@@ -39,6 +38,24 @@ pub(crate) struct Request {
     pub(crate) label: Option<Label>,
     /// Made when the request first meets a conflict, on either side.
     pub(crate) contended: Option<Box<Contended>>,
+}
+
+/// The latches of one scope and access in a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) len: u32,
+    /// Whether they are still to be settled: to be put where a search for any single one of them finds it.
+    pub(crate) unsettled: bool,
+    /// If so, those among the request's latches before this index have been settled.
+    pub(crate) settled: u32,
+}
+
+impl Part {
+    /// Whether the latch at `index` is where a search finds it.
+    #[inline]
+    pub(crate) fn is_settled(self, index: usize) -> bool {
+        !self.unsettled || index < self.settled as usize
+    }
 }
 
 /// Whether others can conflict with a request.
@@ -90,13 +107,33 @@ pub(crate) struct Wait {
 
 impl Request {
     /// Declares what a request that is not in line yet will touch.
-    pub(crate) fn declare(&mut self, spans: &SpanSet) {
+    /// More than `few` writes in a scope get a cover.
+    pub(crate) fn declare(&mut self, spans: &SpanSet, few: usize) {
         self.latches.reserve(spans.len());
         for declaration in spans {
-            if declaration.access() == Access::Read {
-                self.reads[declaration.scope() as usize] += 1;
-            }
+            self.parts[declaration.scope() as usize][declaration.access() as usize].len += 1;
             self.latches.push(Latch::from(declaration));
+        }
+        if self.latches.len() > few {
+            self.cover(few);
+        }
+    }
+
+    /// Works out the covers.
+    fn cover(&mut self, few: usize) {
+        let covers = SCOPES.map(|scope| {
+            let writes = (self.latches.iter())
+                .filter(|latch| (latch.scope, latch.access) == (scope, Access::Write))
+                .map(|latch| &latch.interval);
+            if self.parts[scope as usize][Access::Write as usize].len as usize <= few {
+                return None;
+            }
+            let start = writes.clone().map(Interval::start).min()?;
+            let end = writes.map(Interval::end).max()?;
+            Interval::new(start.clone(), end.cloned()).ok()
+        });
+        if covers.iter().any(Option::is_some) {
+            self.covers = Some(Box::new(covers));
         }
     }
 
@@ -105,10 +142,10 @@ impl Request {
         self.contended.get_or_insert_default()
     }
 
-    /// Whether a read among the latches is where searches find it.
+    /// The part of its latches that this one belongs to.
     #[inline]
-    pub(crate) fn is_settled(&self, scope: Scope, index: usize) -> bool {
-        self.recent[scope as usize] || index < self.settled[scope as usize] as usize
+    pub(crate) fn part(&self, latch: &Latch) -> Part {
+        self.parts[latch.scope as usize][latch.access as usize]
     }
 
     /// The wait, if one has begun and not ended.
@@ -135,9 +172,8 @@ impl Request {
         self.on_poison = OnPoison::default();
         self.poisoned = false;
         self.latches.clear();
-        self.reads = [0; 2];
-        self.recent = [false; 2];
-        self.settled = [0; 2];
+        self.parts = Default::default();
+        self.covers = None;
         self.label = None;
         if let Some(contended) = &mut self.contended {
             contended.clear();

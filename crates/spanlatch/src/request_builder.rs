@@ -44,7 +44,7 @@ impl RequestBuilder {
     #[inline]
     pub(crate) fn new(manager: &Manager, spans: &SpanSet) -> Self {
         let (mut request, shared) = spare::take(&manager.shared);
-        request.declare(spans);
+        request.declare(spans, manager.shared.few());
         RequestBuilder { shared, request }
     }
 
@@ -161,13 +161,12 @@ impl RequestBuilder {
                 write.declaration(),
             )));
         }
-        let (slot, found, writes) = {
-            let mut line = self.shared.line.lock();
-            if line.is_shut_down() {
-                return Err(OptimisticError::ShuttingDown);
-            }
-            line.sequence_optimistic(self.request)
-        };
+        let mut request = Some(self.request);
+        let sequenced = self.shared.in_stays(|line| match line.is_shut_down() {
+            true => Some(Err(OptimisticError::ShuttingDown)),
+            false => line.sequence_optimistic(&mut request).map(Ok),
+        });
+        let (slot, found, writes) = sequenced?;
         let place = Place::new(self.shared, slot);
         let pending = Pending::new(place, found == Found::Nothing);
         Ok(Optimistic::new(pending, writes))

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Line, Pool};
 use crate::label::Label;
-use crate::latch::{RequestId, SCOPES};
+use crate::latch::{Latch, RequestId, SCOPES};
 
 /// All latches as of one moment: by scope, the writes and the reads.
 pub(crate) type Noted = [[Pool; 2]; 2];
@@ -25,8 +25,10 @@ impl Line {
         let mut steps = self.steps;
         let sequence = self.next_sequence;
         let requests = &mut self.requests;
-        let settled = (self.scopes.iter_mut().enumerate())
-            .all(|(scope, latched)| latched.settle(requests, SCOPES[scope], sequence, &mut steps));
+        let settled = (self.scopes.iter_mut().zip(SCOPES)).all(|(latched, scope)| {
+            latched.settle(requests, scope, sequence, &mut steps)
+                && latched.settle_writes(requests, &Latch::everything(scope), sequence, &mut steps)
+        });
         settled.then(|| {
             (self.scopes.each_ref()).map(|latched| [latched.writes.clone(), latched.reads.clone()])
         })

@@ -3,6 +3,7 @@
 use spanset::{Access, Scope};
 
 use super::pool::Pool;
+use super::recent::Recent;
 use crate::latch::{Latch, Owner};
 use crate::look::{Found, Look, Phase};
 use crate::queue::Queue;
@@ -19,6 +20,11 @@ pub(crate) struct Latched {
     pub(crate) unsettled: Queue,
     /// How many such reads there are.
     pub(crate) unsettled_reads: usize,
+    /// Intervals that cover all writes of requests with many. The writes enter the tree when the first later
+    /// request looks for latches in that interval; where none does, none does.
+    pub(crate) covers: Recent,
+    /// How many such writes there are.
+    pub(crate) unsettled_writes: usize,
 }
 
 impl Latched {
@@ -29,40 +35,66 @@ impl Latched {
             reads: Pool::new(recent),
             unsettled: Queue::new(scope as usize),
             unsettled_reads: 0,
+            covers: Recent::new(recent),
+            unsettled_writes: 0,
         }
     }
 
-    /// How many reads there are.
-    pub(crate) fn reads(&self) -> usize {
-        self.reads.len() + self.unsettled_reads
+    /// How many reads and writes there are.
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        let reads = self.reads.len() + self.unsettled_reads;
+        let writes = self.writes.len() + self.unsettled_writes;
+        [reads, writes]
+    }
+
+    /// Decides how the latches that a request has in this scope will be kept.
+    #[inline]
+    pub(crate) fn divide(&mut self, request: &mut Request, scope: Scope) {
+        let [reads, writes] = &mut request.parts[scope as usize];
+        reads.unsettled = reads.len as usize > self.reads.recent.room();
+        if let Some(covers) = &mut request.covers
+            && let Some(cover) = covers[scope as usize].take()
+            && self.covers.room() > 0
+        {
+            writes.unsettled = true;
+            self.covers.push(cover, Owner::of(request.id));
+        }
     }
 
     /// Puts a latch of a request in line. O(log n) for a write, O(1) for a read.
     #[inline]
     pub(crate) fn insert(&mut self, latch: &Latch, request: &Request, index: usize) {
-        let owner = Owner::new(latch, request.id, index);
-        match latch.access {
-            Access::Write => {
-                let latches = request.latches.len();
-                self.writes.insert(latch.interval.clone(), owner, latches);
-            }
-            Access::Read if request.recent[latch.scope as usize] => {
+        let part = request.part(latch);
+        match (latch.access, part.unsettled) {
+            (Access::Read, true) => self.unsettled_reads += 1,
+            (Access::Write, true) => self.unsettled_writes += 1,
+            (Access::Read, false) => {
+                let owner = Owner::new(latch, request.id, index);
                 self.reads.recent.push(latch.interval.clone(), owner);
             }
-            Access::Read => self.unsettled_reads += 1,
+            (Access::Write, false) => {
+                let owner = Owner::new(latch, request.id, index);
+                self.writes.insert(latch.interval.clone(), owner, part.len);
+            }
         }
     }
 
     /// Takes a latch of a request out of the line. O(log n).
     #[inline]
     pub(crate) fn remove(&mut self, latch: &Latch, request: &Request, index: usize) {
-        let owner = Owner::new(latch, request.id, index);
-        match latch.access {
-            Access::Write => self.writes.remove(&latch.interval, &owner),
-            Access::Read if request.is_settled(latch.scope, index) => {
-                self.reads.remove(&latch.interval, &owner);
-            }
-            Access::Read => self.unsettled_reads -= 1,
+        match (latch.access, request.part(latch).is_settled(index)) {
+            (Access::Read, false) => self.unsettled_reads -= 1,
+            (Access::Write, false) => self.unsettled_writes -= 1,
+            (Access::Read, true) => self.reads.remove(latch, request.id, index),
+            (Access::Write, true) => self.writes.remove(latch, request.id, index),
+        }
+    }
+
+    /// Takes the cover of a request out of the line, if it is there.
+    #[inline]
+    pub(crate) fn uncover(&mut self, request: &Request, scope: Scope) {
+        if request.parts[scope as usize][Access::Write as usize].unsettled {
+            self.covers.remove(&Owner::of(request.id));
         }
     }
 
@@ -71,6 +103,7 @@ impl Latched {
     #[inline]
     pub(crate) fn may_conflict(&self, latch: &Latch) -> bool {
         self.writes.may_overlap(&latch.interval)
+            || self.covers.may_overlap(&latch.interval)
             || latch.access == Access::Write
                 && (self.unsettled_reads > 0 || self.reads.may_overlap(&latch.interval))
     }
@@ -85,6 +118,9 @@ impl Latched {
         steps: &mut usize,
     ) -> Found {
         if look.phase == Phase::Writes {
+            if !self.settle_writes(requests, latch, sequence, steps) {
+                return Found::OutOfSteps;
+            }
             let found = (self.writes).search(look, Access::Write, latch, sequence, steps);
             if found != Found::Nothing || latch.access == Access::Read {
                 return found;
@@ -101,7 +137,7 @@ impl Latched {
         found
     }
 
-    /// Puts the reads that were sequenced before `sequence` into the read tree, as far as `steps` go; says
+    /// Puts the reads that were sequenced before `sequence` into their tree, as far as `steps` go; says
     /// whether all are there now. Later reads stay out.
     pub(crate) fn settle(
         &mut self,
@@ -115,21 +151,68 @@ impl Latched {
             if request.id.sequence >= sequence {
                 break;
             }
-            let settled = &mut request.settled[scope as usize];
-            for (index, latch) in (request.latches.iter().enumerate()).skip(*settled as usize) {
-                if *steps == 0 {
-                    return false;
-                }
-                *steps -= 1;
-                if (latch.scope, latch.access) == (scope, Access::Read) {
-                    let owner = Owner::new(latch, request.id, index);
-                    self.reads.insert_in_tree(latch.interval.clone(), owner);
-                    self.unsettled_reads -= 1;
-                }
-                *settled = index as u32 + 1;
+            let before = self.reads.len();
+            let done = settle_part(request, (scope, Access::Read), &mut self.reads, steps);
+            self.unsettled_reads -= self.reads.len() - before;
+            if !done {
+                return false;
             }
             self.unsettled.remove(requests, slot);
         }
         true
     }
+
+    /// Puts the writes that were sequenced before `sequence` and whose cover overlaps `latch` into their tree,
+    /// as far as `steps` go; says whether all are there now.
+    pub(crate) fn settle_writes(
+        &mut self,
+        requests: &mut Slots,
+        latch: &Latch,
+        sequence: u64,
+        steps: &mut usize,
+    ) -> bool {
+        while let Some(cover) = self.covers.overlapping(&latch.interval, sequence) {
+            let cover = *cover;
+            let request = &mut requests[cover.request().slot];
+            let before = self.writes.len();
+            let done = settle_part(
+                request,
+                (latch.scope, Access::Write),
+                &mut self.writes,
+                steps,
+            );
+            self.unsettled_writes -= self.writes.len() - before;
+            if !done {
+                return false;
+            }
+            self.covers.remove(&cover);
+        }
+        true
+    }
+}
+
+/// How many steps it takes to put one latch into a tree.
+const SETTLING: usize = 4;
+
+/// Puts one part of a request's latches into the tree of `pool`, as far as `steps` go; says whether all are there
+/// now.
+fn settle_part(
+    request: &mut Request,
+    (scope, access): (Scope, Access),
+    pool: &mut Pool,
+    steps: &mut usize,
+) -> bool {
+    let part = &mut request.parts[scope as usize][access as usize];
+    for (index, latch) in (request.latches.iter().enumerate()).skip(part.settled as usize) {
+        if *steps == 0 {
+            return false;
+        }
+        if (latch.scope, latch.access) == (scope, access) {
+            *steps = steps.saturating_sub(SETTLING);
+            pool.insert_in_tree(latch.interval.clone(), Owner::new(latch, request.id, index));
+        }
+        part.settled = index as u32 + 1;
+    }
+    part.unsettled = false;
+    true
 }

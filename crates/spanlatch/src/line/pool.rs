@@ -3,8 +3,8 @@
 use interval_btree::Interval;
 use spanset::{Access, CompactKey};
 
-use super::recent::{RECENT, Recent};
-use crate::latch::{Latch, Owner};
+use super::recent::Recent;
+use crate::latch::{Latch, Owner, RequestId};
 use crate::look::{Found, LatchTree, Look};
 
 /// The latches of one scope and access: a few that are looked through, and a tree.
@@ -63,11 +63,11 @@ impl Pool {
         }
     }
 
-    /// Inserts a latch of a request that has `latches` of them: among the recent ones if there is room, and if
-    /// the request would not take it all. O(log n).
+    /// Inserts one of so many latches: among the recent ones if there is room, and if they would not take it
+    /// all. O(log n).
     #[inline]
-    pub(crate) fn insert(&mut self, interval: Interval<CompactKey>, owner: Owner, latches: usize) {
-        if latches > RECENT {
+    pub(crate) fn insert(&mut self, interval: Interval<CompactKey>, owner: Owner, latches: u32) {
+        if latches as usize > self.recent.capacity {
             self.insert_in_tree(interval, owner);
         } else if self.recent.room() > 0 {
             self.refused = 0;
@@ -75,7 +75,7 @@ impl Pool {
         } else {
             self.insert_in_tree(interval, owner);
             self.refused += 1;
-            if self.refused == RECENT {
+            if self.refused >= self.recent.capacity {
                 self.make_room();
             }
         }
@@ -97,9 +97,10 @@ impl Pool {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, interval: &Interval<CompactKey>, owner: &Owner) {
-        if !self.recent.remove(owner) {
-            let removed = self.tree.remove(interval, owner);
+    pub(crate) fn remove(&mut self, latch: &Latch, request: RequestId, index: usize) {
+        let owner = Owner::new(latch, request, index);
+        if !self.recent.remove(&owner) {
+            let removed = self.tree.remove(&latch.interval, &owner);
             debug_assert!(removed.is_some(), "a latch was gone before its release");
         }
     }

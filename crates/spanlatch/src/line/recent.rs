@@ -13,7 +13,7 @@ pub(crate) const RECENT: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     /// For how many there is room: fewer than [`RECENT`] in tests.
-    capacity: usize,
+    pub(crate) capacity: usize,
     /// How far each entry reaches, in leading bytes: compared first, without branches.
     reaches: ArrayVec<(u128, u128), RECENT>,
     entries: ArrayVec<(Interval<CompactKey>, Owner), RECENT>,
@@ -23,7 +23,7 @@ impl Recent {
     /// An empty list with room for so many, at most [`RECENT`].
     pub(crate) fn new(capacity: usize) -> Self {
         Recent {
-            capacity: capacity.min(RECENT),
+            capacity,
             reaches: ArrayVec::new(),
             entries: ArrayVec::new(),
         }
@@ -71,6 +71,18 @@ impl Recent {
         });
         let owners = conflicting.map(|(_, owner)| owner);
         owners.max_by_key(|owner| owner.sequence)
+    }
+
+    /// Some entry that overlaps and was sequenced before `sequence`.
+    pub(crate) fn overlapping(
+        &self,
+        interval: &Interval<CompactKey>,
+        sequence: u64,
+    ) -> Option<&Owner> {
+        let mut entries = self.iter();
+        let overlaps =
+            entries.find(|(other, owner)| owner.sequence < sequence && other.overlaps(interval));
+        overlaps.map(|(_, owner)| owner)
     }
 
     /// Adds an entry, for which there must be room.

@@ -75,7 +75,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => prop::collection::vec(declared(), 0..5).prop_map(Step::Sequence),
+        3 => prop::collection::vec(declared(), 0..7).prop_map(Step::Sequence),
         3 => any::<prop::sample::Index>().prop_map(Step::Poll),
         2 => any::<prop::sample::Index>().prop_map(Step::Drop),
     ]

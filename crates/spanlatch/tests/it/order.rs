@@ -184,3 +184,81 @@ fn an_empty_request_holds_nothing_and_waits_for_nothing() {
     assert_eq!(manager.counts().latches(), 2);
     drop((all, empty));
 }
+
+/// Twenty writes: more than are looked through without a tree.
+fn batch(letter: char) -> String {
+    let writes = Vec::from_iter((10..30).map(|number| format!("W {letter}{number}")));
+    writes.join("; ")
+}
+
+#[test]
+fn many_writes_of_one_request_stay_out_of_the_tree_until_somebody_looks_there() {
+    let manager = Manager::new();
+    let first = manager.acquire(&spans(&batch('b'))).unwrap();
+    let second = manager.acquire(&spans(&batch('d'))).unwrap();
+    assert_eq!(manager.counts().global_writes, 40);
+    // Beside them, and between them.
+    drop(
+        manager
+            .try_acquire(&spans("W b; R [b3,d1); R [e,..)"))
+            .unwrap(),
+    );
+    assert_eq!(manager.steps_taken(), 0);
+    // Within one of the two: in the interval that covers it, but in nobody's way; then in the way.
+    drop(manager.try_acquire(&spans("W b105; R b300")).unwrap());
+    let settled = manager.steps_taken();
+    assert!((80..100).contains(&settled), "{settled}");
+    assert!(manager.try_acquire(&spans("R b10")).is_err());
+    assert!(manager.try_acquire(&spans("W b29")).is_err());
+    assert!(manager.steps_taken() < settled + 10, "settled once");
+    manager.verify();
+    assert_eq!(manager.counts().global_writes, 40);
+    drop((first, second));
+    assert_eq!(manager.counts(), Default::default());
+    drop(manager.try_acquire(&spans("W [a,..)")).unwrap());
+}
+
+#[test]
+fn many_writes_of_one_request_can_be_settled_in_part_when_they_are_released() {
+    let manager = Manager::builder().steps(4).build();
+    let batch = manager.acquire(&spans(&batch('b'))).unwrap();
+    // One stay settles one of them.
+    let mut behind = manager.sequence(&spans("W b20")).unwrap();
+    manager.verify();
+    drop(batch);
+    manager.verify();
+    assert!(behind.is_ready());
+    assert_eq!(manager.counts().global_writes, 1);
+}
+
+#[test]
+fn many_writes_of_one_request_are_seen_by_those_who_look_from_outside() {
+    let manager = Manager::builder().steps(4).build();
+    let _batch = manager.acquire(&spans(&batch('b'))).unwrap();
+    let scan = || manager.sequence_optimistic(&spans("R [a,c)")).unwrap();
+    assert!(scan().check_no_conflicts(&spans("R b20")).is_err());
+    assert!(scan().check_no_conflicts(&spans("R b205; R b3")).is_ok());
+    let _second = manager.acquire(&spans(&batch('d'))).unwrap();
+    let picture = manager.inspect();
+    assert_eq!(picture.requests[1].latches.len(), 20);
+    manager.verify();
+}
+
+#[test]
+fn a_conflict_that_moves_to_the_tree_behind_a_search_is_found() {
+    // Two latches fit beside the tree.
+    let manager = Manager::builder().steps(2).build();
+    let moves = manager.acquire(&spans("W a")).unwrap();
+    let stays = manager.acquire(&spans("W x")).unwrap();
+    let in_tree = manager.acquire(&spans("W b")).unwrap();
+    // Parks on the newest, which is in the tree.
+    let mut task = crate::wake::Task::new(manager.sequence(&spans("W [a,c)")).unwrap());
+    assert!(task.poll().is_pending());
+    // Those that find no room make room: what is beside the tree moves there.
+    drop(manager.acquire(&spans("W y")).unwrap());
+    drop(manager.acquire(&spans("W z")).unwrap());
+    drop(in_tree);
+    assert!(task.poll().is_pending(), "the first is still held");
+    drop((moves, stays));
+    assert!(task.poll().is_ready());
+}
