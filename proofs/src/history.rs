@@ -65,6 +65,11 @@ impl History {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
+    /// How many ticks there have been.
+    pub fn ticks(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
     /// Adds an event. Each request adds its own, when it has left.
     pub fn record(&self, event: Event) {
         self.events.lock().expect("no panic in between").push(event);

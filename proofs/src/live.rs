@@ -1,5 +1,6 @@
 //! Requests on real threads and tasks, as fast as they come.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spanlatch::{Counts, Guard, Manager, Pending};
+use spanlatch::{Counts, Guard, Inspection, Manager, Pending};
 use spanlatch_metrics::{Gauge, LatchMetrics};
 
 use crate::choices::Choices;
@@ -20,6 +21,9 @@ const THREADS: u64 = 3;
 
 /// Tasks that do, on two more threads.
 const TASKS: u64 = 24;
+
+/// Without any request made, granted or released for so long, something is wrong.
+const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// How many keys there are.
 const KEYS: u8 = 10;
@@ -48,12 +52,18 @@ impl Live {
         }
     }
 
-    /// Makes about so many requests, half of them on threads and half in tasks, and checks their history.
+    /// Makes about so many requests, half of them on threads and half in tasks, and checks their history. If
+    /// nothing happens any more, tells `at_a_standstill` who waits for whom; no thread can do anything about it.
     ///
     /// # Errors
     ///
     /// What must not have happened.
-    pub fn round(&self, seed: u64, requests: u64) -> Result<Checked, String> {
+    pub fn round(
+        &self,
+        seed: u64,
+        requests: u64,
+        at_a_standstill: fn(Inspection) -> Infallible,
+    ) -> Result<Checked, String> {
         let history = Arc::new(History::default());
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -67,10 +77,16 @@ impl Live {
                 })
             }));
             scope.spawn(|| {
+                let mut last = (0, Instant::now());
                 while !over.load(Ordering::Relaxed) {
                     self.manager.verify();
                     self.manager.tick(Instant::now());
                     thread::yield_now();
+                    if history.ticks() != last.0 {
+                        last = (history.ticks(), Instant::now());
+                    } else if last.1.elapsed() > STANDSTILL {
+                        at_a_standstill(self.manager.inspect());
+                    }
                 }
             });
             in_tasks(&self.manager, &history, seed, requests / (2 * TASKS));

@@ -197,7 +197,10 @@ fn loom(size: Size) -> Result<String, String> {
 #[cfg(not(any(loom, shuttle)))]
 mod plain {
     use std::alloc::System;
+    use std::convert::Infallible;
+    use std::process;
 
+    use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
     use spanlatch_proofs::{Choices, script, sets, tree};
@@ -271,6 +274,13 @@ mod plain {
         ))
     }
 
+    /// Ends the process, as there are threads that will never end.
+    fn at_a_standstill(seen: Inspection) -> Infallible {
+        eprintln!("nothing happens any more:\n{seen}");
+        eprintln!("error: history failed; again with\n    cargo xtask verify --only history");
+        process::exit(1)
+    }
+
     /// In rounds, between which everything is counted that is still there.
     pub(super) fn history(size: Size) -> Result<String, String> {
         let (rounds, requests) = match size {
@@ -287,7 +297,7 @@ mod plain {
                 Size::Full | Size::Quick => round,
             };
             let live = &managers[seed as usize % managers.len()];
-            match live.round(seed, requests) {
+            match live.round(seed, requests, at_a_standstill) {
                 Ok(more) => checked.add(more),
                 Err(error) => return Err(format!("{error}\n{}", again(Proof::History, seed))),
             }
