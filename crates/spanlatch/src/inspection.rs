@@ -87,7 +87,7 @@ pub enum State {
     },
 }
 
-/// The pools of a scope, in their order.
+/// The trees of a scope, in their order.
 const ACCESSES: [Access; 2] = [Access::Write, Access::Read];
 
 pub(crate) fn inspect(shared: &Shared) -> Inspection {
@@ -143,9 +143,9 @@ struct Own {
 /// All latches of a snapshot, by request.
 fn owned(noted: &Noted) -> BTreeMap<u64, Own> {
     let mut owned = BTreeMap::new();
-    for (pools, scope) in noted.iter().zip(SCOPES) {
-        for (pool, access) in pools.iter().zip(ACCESSES) {
-            for (interval, owner) in pool.iter() {
+    for (trees, scope) in noted.iter().zip(SCOPES) {
+        for (tree, access) in trees.iter().zip(ACCESSES) {
+            for (interval, owner) in tree {
                 let own = owned.entry(owner.sequence).or_insert_with(|| Own {
                     id: owner.request(),
                     latches: BTreeMap::new(),
@@ -167,10 +167,10 @@ fn owned(noted: &Noted) -> BTreeMap<u64, Own> {
 /// of those on one interval.
 fn conflict<'a>(noted: &Noted, sequence: u64, own: &'a Own) -> Option<(&'a Latch, Owner)> {
     own.latches.values().find_map(|latch| {
-        let pools = noted[latch.scope as usize].iter().zip(ACCESSES);
-        pools.into_iter().find_map(|(pool, access)| {
+        let trees = noted[latch.scope as usize].iter().zip(ACCESSES);
+        trees.into_iter().find_map(|(tree, access)| {
             let (mut look, mut steps) = (Look::default(), usize::MAX);
-            match pool.search(&mut look, access, latch, sequence, &mut steps) {
+            match look.search(tree, access, latch, sequence, &mut steps) {
                 Found::Conflict(other) => Some((latch, other)),
                 Found::Nothing | Found::OutOfSteps => None,
             }

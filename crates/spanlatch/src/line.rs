@@ -15,7 +15,7 @@ use spanset::Access;
 
 use crate::counts::Counts;
 use crate::latch::{Listed, Owner, SCOPES};
-use crate::look::{Found, Look};
+use crate::look::{Found, LatchTree, Look};
 use crate::manager::Shared;
 use crate::request::{Kind, Request};
 use crate::slots::Slots;
@@ -23,7 +23,6 @@ use crate::spare;
 use crate::wake::wake_all;
 pub(crate) use inspect::Noted;
 use latched::Latched;
-pub(crate) use pool::Pool;
 pub(crate) use recent::RECENT;
 use waits::Waits;
 pub(crate) use waits::{Parking, SlowWait, Waiting};
@@ -102,11 +101,14 @@ impl Line {
                 let queued = queue.contains(&request.id.slot);
                 assert_eq!(reads.unsettled, queued, "unsettled");
                 let owner = Owner::of(request.id);
-                let cover = latched.covers.iter().find(|(_, other)| **other == owner);
-                assert_eq!(writes.unsettled, cover.is_some(), "covered");
+                assert_eq!(writes.unsettled, latched.covers.contains(&owner), "covered");
+                let cover = request
+                    .covers
+                    .iter()
+                    .flat_map(|covers| &covers[scope as usize]);
                 let covered = (request.latches.iter())
                     .filter(|latch| (latch.scope, latch.access) == (scope, Access::Write));
-                for (latch, (cover, _)) in covered.zip(cover.into_iter().cycle()) {
+                for (latch, cover) in covered.zip(cover.cycle()) {
                     assert!(cover.start() <= latch.interval.start(), "covered");
                     assert!(cover.end() >= latch.interval.end(), "covered");
                 }
@@ -171,7 +173,7 @@ impl Line {
     pub(crate) fn sequence_optimistic(
         &mut self,
         request: &mut Option<Box<Request>>,
-    ) -> Option<(u32, Found, Option<[Pool; 2]>)> {
+    ) -> Option<(u32, Found, Option<[LatchTree; 2]>)> {
         let mut steps = self.steps;
         for latch in request.iter().flat_map(|request| &request.latches) {
             let latched = &mut self.scopes[latch.scope as usize];
@@ -181,8 +183,12 @@ impl Line {
         }
         let mut request = request.take()?;
         let found = self.look_first(&mut request);
-        let writes = (found != Found::Nothing)
-            .then(|| self.scopes.each_ref().map(|latched| latched.writes.clone()));
+        let writes = (found != Found::Nothing).then(|| {
+            self.scopes.each_mut().map(|latched| {
+                latched.writes.make_room(&self.requests);
+                latched.writes.tree.clone()
+            })
+        });
         Some((self.enter(request, found), found, writes))
     }
 
@@ -232,13 +238,18 @@ impl Line {
         for (latched, scope) in self.scopes.iter_mut().zip(SCOPES) {
             latched.divide(request, scope);
         }
+        let mut make_room = [false; 2];
         for (index, latch) in request.latches.iter().enumerate() {
-            self.scopes[latch.scope as usize].insert(latch, request, index);
+            let scope = latch.scope as usize;
+            make_room[scope] |= self.scopes[scope].insert(latch, request, index);
         }
         let parts = request.parts;
-        for (latched, [reads, _]) in self.scopes.iter_mut().zip(parts) {
+        for ((latched, [reads, _]), make_room) in self.scopes.iter_mut().zip(parts).zip(make_room) {
             if reads.unsettled {
                 latched.unsettled.push(&mut self.requests, slot);
+            }
+            if make_room {
+                latched.writes.make_room(&self.requests);
             }
         }
         slot

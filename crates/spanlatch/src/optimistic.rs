@@ -6,8 +6,7 @@ use spanset::{Access, SpanSet};
 
 use crate::guard::Place;
 use crate::latch::Latch;
-use crate::line::Pool;
-use crate::look::{Found, Look};
+use crate::look::{Found, LatchTree, Look};
 use crate::pending::Pending;
 
 /// A request for reads that is in line and has not waited: what
@@ -41,11 +40,11 @@ use crate::pending::Pending;
 pub struct Optimistic {
     pending: Pending,
     /// The writes in line when the request was sequenced, by scope; `None` if none of them conflicts.
-    writes: Option<[Pool; 2]>,
+    writes: Option<[LatchTree; 2]>,
 }
 
 impl Optimistic {
-    pub(crate) fn new(pending: Pending, writes: Option<[Pool; 2]>) -> Self {
+    pub(crate) fn new(pending: Pending, writes: Option<[LatchTree; 2]>) -> Self {
         Optimistic { pending, writes }
     }
 
@@ -66,7 +65,7 @@ impl Optimistic {
                 let writes = &writes[latch.scope as usize];
                 // All that were in line are earlier.
                 let (mut look, mut steps) = (Look::default(), usize::MAX);
-                let found = writes.search(&mut look, Access::Write, &latch, u64::MAX, &mut steps);
+                let found = look.search(writes, Access::Write, &latch, u64::MAX, &mut steps);
                 found != Found::Nothing
             })
         });

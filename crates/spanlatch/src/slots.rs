@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::latch::RequestId;
+use crate::latch::{Latch, Owner, RequestId};
 use crate::request::Request;
 
 /// How many slots are kept when nobody is in line.
@@ -74,6 +74,11 @@ impl Slots {
         slot.request
             .as_deref()
             .filter(|_| slot.sequence == id.sequence)
+    }
+
+    /// A latch that is in line.
+    pub(crate) fn latch(&self, owner: &Owner) -> &Latch {
+        &self[owner.request().slot].latches[owner.index()]
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use super::{Line, Pool};
+use super::Line;
 use crate::label::Label;
 use crate::latch::{Latch, RequestId, SCOPES};
+use crate::look::LatchTree;
 
 /// All latches as of one moment: by scope, the writes and the reads.
-pub(crate) type Noted = [[Pool; 2]; 2];
+pub(crate) type Noted = [[LatchTree; 2]; 2];
 
 /// What the trees do not know of a request.
 #[derive(Debug)]
@@ -30,7 +31,12 @@ impl Line {
                 && latched.settle_writes(requests, &Latch::everything(scope), sequence, &mut steps)
         });
         settled.then(|| {
-            (self.scopes.each_ref()).map(|latched| [latched.writes.clone(), latched.reads.clone()])
+            self.scopes.each_mut().map(|latched| {
+                [&mut latched.writes, &mut latched.reads].map(|pool| {
+                    pool.make_room(&self.requests);
+                    pool.tree.clone()
+                })
+            })
         })
     }
 

@@ -52,8 +52,8 @@ impl Latched {
     pub(crate) fn divide(&mut self, request: &mut Request, scope: Scope) {
         let [reads, writes] = &mut request.parts[scope as usize];
         reads.unsettled = reads.len as usize > self.reads.recent.room();
-        if let Some(covers) = &mut request.covers
-            && let Some(cover) = covers[scope as usize].take()
+        if let Some(covers) = &request.covers
+            && let Some(cover) = &covers[scope as usize]
             && self.covers.room() > 0
         {
             writes.unsettled = true;
@@ -61,22 +61,24 @@ impl Latched {
         }
     }
 
-    /// Puts a latch of a request in line. O(log n) for a write, O(1) for a read.
+    /// Puts a latch of a request in line; says whether the recent writes should make room. O(log n) for a
+    /// write, O(1) for a read.
     #[inline]
-    pub(crate) fn insert(&mut self, latch: &Latch, request: &Request, index: usize) {
+    pub(crate) fn insert(&mut self, latch: &Latch, request: &Request, index: usize) -> bool {
         let part = request.part(latch);
         match (latch.access, part.unsettled) {
             (Access::Read, true) => self.unsettled_reads += 1,
             (Access::Write, true) => self.unsettled_writes += 1,
             (Access::Read, false) => {
                 let owner = Owner::new(latch, request.id, index);
-                self.reads.recent.push(latch.interval.clone(), owner);
+                self.reads.recent.push(&latch.interval, owner);
             }
             (Access::Write, false) => {
                 let owner = Owner::new(latch, request.id, index);
-                self.writes.insert(latch.interval.clone(), owner, part.len);
+                return self.writes.insert(latch, owner, part.len);
             }
         }
+        false
     }
 
     /// Takes a latch of a request out of the line. O(log n).
@@ -121,7 +123,7 @@ impl Latched {
             if !self.settle_writes(requests, latch, sequence, steps) {
                 return Found::OutOfSteps;
             }
-            let found = (self.writes).search(look, Access::Write, latch, sequence, steps);
+            let found = (self.writes).search(requests, look, Access::Write, latch, sequence, steps);
             if found != Found::Nothing || latch.access == Access::Read {
                 return found;
             }
@@ -130,7 +132,7 @@ impl Latched {
         if self.unsettled_reads > 0 && !self.settle(requests, latch.scope, sequence, steps) {
             return Found::OutOfSteps;
         }
-        let found = (self.reads).search(look, Access::Read, latch, sequence, steps);
+        let found = (self.reads).search(requests, look, Access::Read, latch, sequence, steps);
         if found == Found::Nothing {
             look.phase = Phase::Writes;
         }
@@ -171,8 +173,15 @@ impl Latched {
         sequence: u64,
         steps: &mut usize,
     ) -> bool {
-        while let Some(cover) = self.covers.overlapping(&latch.interval, sequence) {
-            let cover = *cover;
+        loop {
+            let cover = self.covers.candidates(&latch.interval).find(|owner| {
+                let covers = requests[owner.request().slot].covers.iter();
+                let mut covers = covers.flat_map(|covers| &covers[latch.scope as usize]);
+                owner.sequence < sequence && covers.any(|cover| cover.overlaps(&latch.interval))
+            });
+            let Some(&cover) = cover else {
+                return true;
+            };
             let request = &mut requests[cover.request().slot];
             let before = self.writes.len();
             let done = settle_part(
@@ -187,7 +196,6 @@ impl Latched {
             }
             self.covers.remove(&cover);
         }
-        true
     }
 }
 
@@ -209,7 +217,7 @@ fn settle_part(
         }
         if (latch.scope, latch.access) == (scope, access) {
             *steps = steps.saturating_sub(SETTLING);
-            pool.insert_in_tree(latch.interval.clone(), Owner::new(latch, request.id, index));
+            pool.insert_in_tree(latch, Owner::new(latch, request.id, index));
         }
         part.settled = index as u32 + 1;
     }

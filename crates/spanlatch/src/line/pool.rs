@@ -1,14 +1,15 @@
 //! The latches of one scope and access.
 
 use interval_btree::Interval;
-use spanset::{Access, CompactKey};
+use spanset::{Access, CompactKey, conflicts};
 
 use super::recent::Recent;
 use crate::latch::{Latch, Owner, RequestId};
 use crate::look::{Found, LatchTree, Look};
+use crate::slots::Slots;
 
 /// The latches of one scope and access: a few that are looked through, and a tree.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) recent: Recent,
     pub(crate) tree: LatchTree,
@@ -30,10 +31,6 @@ impl Pool {
         self.recent.len() + self.tree.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Interval<CompactKey>, &Owner)> {
-        self.recent.iter().chain(&self.tree)
-    }
-
     /// Whether any latch overlaps, as far as a glance tells: if not, none does. O(log n).
     #[inline]
     pub(crate) fn may_overlap(&self, interval: &Interval<CompactKey>) -> bool {
@@ -45,6 +42,7 @@ impl Pool {
     /// tree, the newer conflict is found.
     pub(crate) fn search(
         &self,
+        requests: &Slots,
         look: &mut Look,
         access: Access,
         latch: &Latch,
@@ -52,7 +50,12 @@ impl Pool {
         steps: &mut usize,
     ) -> Found {
         let found = look.search(&self.tree, access, latch, sequence, steps);
-        let Some(recent) = self.recent.newest_conflict(access, latch, sequence) else {
+        let recent = self.recent.candidates(&latch.interval).filter(|owner| {
+            owner.sequence < sequence
+                && conflicts((latch.access, latch.timestamp), (access, owner.timestamp))
+                && requests.latch(owner).interval.overlaps(&latch.interval)
+        });
+        let Some(recent) = recent.max_by_key(|owner| owner.sequence) else {
             return found;
         };
         // From the beginning next time: by then, recent ones may be in the tree, anywhere.
@@ -64,34 +67,33 @@ impl Pool {
     }
 
     /// Inserts one of so many latches: among the recent ones if there is room, and if they would not take it
-    /// all. O(log n).
+    /// all. Says whether the recent ones turn out to be held for long, and should make room. O(log n).
     #[inline]
-    pub(crate) fn insert(&mut self, interval: Interval<CompactKey>, owner: Owner, latches: u32) {
+    pub(crate) fn insert(&mut self, latch: &Latch, owner: Owner, latches: u32) -> bool {
         if latches as usize > self.recent.capacity {
-            self.insert_in_tree(interval, owner);
-        } else if self.recent.room() > 0 {
-            self.refused = 0;
-            self.recent.push(interval, owner);
-        } else {
-            self.insert_in_tree(interval, owner);
-            self.refused += 1;
-            if self.refused >= self.recent.capacity {
-                self.make_room();
-            }
+            self.insert_in_tree(latch, owner);
+            return false;
         }
+        if self.recent.room() > 0 {
+            self.refused = 0;
+            self.recent.push(&latch.interval, owner);
+            return false;
+        }
+        self.insert_in_tree(latch, owner);
+        self.refused += 1;
+        self.refused >= self.recent.capacity
     }
 
-    pub(crate) fn insert_in_tree(&mut self, interval: Interval<CompactKey>, owner: Owner) {
-        let displaced = self.tree.insert(interval, owner);
+    pub(crate) fn insert_in_tree(&mut self, latch: &Latch, owner: Owner) {
+        let displaced = self.tree.insert(latch.interval.clone(), owner);
         debug_assert!(displaced.is_none(), "a latch displaced another");
     }
 
-    /// Moves the recent ones, which turn out to be held for long, to the tree.
-    #[cold]
-    fn make_room(&mut self) {
+    /// Moves the recent ones to the tree.
+    pub(crate) fn make_room(&mut self, requests: &Slots) {
         self.refused = 0;
-        for (interval, owner) in self.recent.drain() {
-            let displaced = self.tree.insert(interval, owner);
+        for owner in self.recent.drain() {
+            let displaced = (self.tree).insert(requests.latch(&owner).interval.clone(), owner);
             debug_assert!(displaced.is_none(), "a latch displaced another");
         }
     }
@@ -107,6 +109,6 @@ impl Pool {
 
     /// For [`Line::verify`](super::Line::verify).
     pub(crate) fn contains(&self, interval: &Interval<CompactKey>, owner: &Owner) -> bool {
-        self.iter().any(|entry| entry == (interval, owner))
+        self.recent.contains(owner) != self.tree.contains(interval, owner)
     }
 }
