@@ -146,7 +146,7 @@ pub fn stories() -> usize {
 pub fn run(seed: u64, schedules: usize) -> Covered {
     let scenario = Arc::new(Scenario::numbered(seed));
     let mut config = Config::new();
-    config.stack_size = 0x1_0000;
+    config.stack_size = 0x8_0000;
     config.silence_warnings = true;
     let run = |scenario: &Arc<Scenario>| {
         let scenario = Arc::clone(scenario);
