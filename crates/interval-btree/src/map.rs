@@ -7,10 +7,8 @@ mod verify;
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
-use triomphe::Arc;
-
 use crate::iter::{Cursor, Iter, Range};
-use crate::node::{Branch, Entry, Leaf, MAX_HEIGHT, Node, Path, min_len};
+use crate::node::{Entry, Leaf, MAX_HEIGHT, Node, Path, min_len};
 use crate::overlapping::Overlapping;
 use crate::{Abbreviate, Interval, Whole};
 
@@ -137,7 +135,8 @@ impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
     /// The stored value that is equal to `value` in the order of values, at exactly this interval.
     /// O(log n).
     pub fn get(&self, interval: &Interval<K>, value: &V) -> Option<&V> {
-        let (leaf, at) = locate(self.tree()?, &mut [0; MAX_HEIGHT], interval, value);
+        let probe = A::probe(interval.start());
+        let (leaf, at) = locate(self.tree()?, &mut [0; MAX_HEIGHT], interval, &probe, value);
         at.ok().map(|at| &leaf.entries[at].1)
     }
 
@@ -203,7 +202,8 @@ impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
             return Overlapping::new(None, query);
         };
         let mut path = [0; MAX_HEIGHT];
-        let (leaf, at) = locate(root, &mut path, interval, value);
+        let probe = A::probe(interval.start());
+        let (leaf, at) = locate(root, &mut path, interval, &probe, value);
         let at = at.map_or_else(|at| at, |at| at + 1);
         Overlapping::at(
             Cursor {
@@ -296,7 +296,7 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
             return Range::EMPTY;
         };
         let mut path = [0; MAX_HEIGHT];
-        let (leaf, at) = root.locate(&mut path, start, order);
+        let (leaf, at) = root.locate(&mut path, start, &A::probe(start), order);
         let cursor = Cursor {
             root,
             path,
@@ -316,7 +316,7 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
             return Range::EMPTY;
         };
         let mut path = [0; MAX_HEIGHT];
-        let (leaf, at) = root.locate(&mut path, start, order);
+        let (leaf, at) = root.locate(&mut path, start, &A::probe(start), order);
         let cursor = Cursor {
             root,
             path,
@@ -332,9 +332,10 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalM
     /// Inserts an entry. If there is one already with an equal interval and a value that is equal
     /// in the order of values, its value is replaced and returned, and its interval stays. O(log n).
     pub fn insert(&mut self, interval: Interval<K>, value: V) -> Option<V> {
-        let root = (self.root).get_or_insert_with(|| Node::Leaf(Arc::new(Leaf::empty())));
+        let root = self.root.get_or_insert_with(Node::empty);
+        let start = A::probe(interval.start());
         let mut path = [0; MAX_HEIGHT];
-        let (leaf, at) = locate(root, &mut path, &interval, &value);
+        let (leaf, at) = locate(root, &mut path, &interval, &start, &value);
         let at = match at {
             Ok(at) => {
                 let entry = &mut root.leaf_mut(&path, |_, _| {}).entries[at];
@@ -343,16 +344,14 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalM
             Err(at) => at,
         };
         self.len += 1;
-        if leaf.entries.is_full() {
-            if let Some((bound, right)) = root.insert(&path, at, (interval, value)) {
-                let left = root.clone();
-                *root = Node::Branch(Branch::of([(bound.clone(), left), (bound, right)]));
-            }
+        if leaf.entries.len() == B {
+            root.insert_splitting(&path, at, (interval, value));
             return None;
         }
-        let words = leaf.words(&interval, &A::probe(interval.start()));
-        let leaf = match leaf.ends_before(interval.end(), words[1]) {
-            true => root.leaf_mut(&path, |branch, child| branch.raise(child, &interval)),
+        let words = leaf.words(&start, &interval);
+        let end = interval.end();
+        let leaf = match leaf.ends_before(end, words[1]) {
+            true => root.leaf_mut(&path, |branch, child| branch.raise(child, end)),
             false => root.leaf_mut(&path, |_, _| {}),
         };
         leaf.insert(at, words, (interval, value));
@@ -363,8 +362,17 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalM
     /// values, and returns the value that was stored. O(log n).
     pub fn remove(&mut self, interval: &Interval<K>, value: &V) -> Option<V> {
         let mut path = [0; MAX_HEIGHT];
-        let (_, at) = locate(self.tree()?, &mut path, interval, value);
-        Some(self.remove_at(&path, at.ok()?)?.1)
+        let probe = A::probe(interval.start());
+        let (leaf, at) = locate(self.tree()?, &mut path, interval, &probe, value);
+        let at = at.ok()?;
+        // Most removals concern nothing above the leaf.
+        let is_root = matches!(self.root, Some(Node::Leaf(_)));
+        if is_root || leaf.entries.len() > min_len(B) && !leaf.is_furthest(at) {
+            self.len -= 1;
+            let leaf = self.root.as_mut()?.leaf_mut(&path, |_, _| {});
+            return Some(leaf.remove(at).1);
+        }
+        Some(self.remove_at(&path, at)?.1)
     }
 
     /// Removes the first entry and returns it. O(log n).
@@ -393,11 +401,6 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalM
     fn remove_at(&mut self, path: &Path, at: usize) -> Option<Entry<K, V>> {
         let root = self.root.as_mut()?;
         self.len -= 1;
-        let leaf = root.leaf_at(path);
-        let stays_filled = leaf.entries.len() > min_len(B);
-        if matches!(root, Node::Leaf(_)) || stays_filled && !leaf.is_furthest(at) {
-            return Some(root.leaf_mut(path, |_, _| {}).remove(at));
-        }
         let (entry, _) = root.remove(path, at);
         if let Node::Branch(branch) = root
             && let [only] = branch.children.as_slice()
@@ -413,9 +416,10 @@ fn locate<'a, K: Ord, V: Ord, const B: usize, A: Abbreviate<K>>(
     root: &'a Node<K, V, B, A>,
     path: &mut [u8; MAX_HEIGHT],
     interval: &Interval<K>,
+    probe: &A::Probe<'_>,
     value: &V,
 ) -> (&'a Leaf<K, V, B, A>, Result<usize, usize>) {
-    root.locate(path, interval.start(), |entry| {
+    root.locate(path, interval.start(), probe, |entry| {
         by_entry(entry, interval, value)
     })
 }

@@ -39,7 +39,7 @@ const fn is_small(len: usize, fan_out: usize) -> bool {
 /// Whether neighbours, one of which is too small, are joined rather than balanced, given how many children
 /// or entries they have in all.
 const fn may_join(len: usize, fan_out: usize) -> bool {
-    len < 2 * min_len(fan_out) || len <= fan_out / 4 * 3
+    len < 2 * min_len(fan_out) || len < fan_out - fan_out / 16
 }
 
 /// How many of `fan_out + 1` parts stay in a node that is split, the one that is inserted at `at` included.
@@ -73,6 +73,12 @@ impl<K, V, const B: usize, A: Abbreviate<K>> Clone for Node<K, V, B, A> {
 }
 
 impl<K, V, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
+    /// A leaf without entries.
+    #[cold]
+    pub(crate) fn empty() -> Self {
+        Node::Leaf(Arc::new(Leaf::empty()))
+    }
+
     /// The number of its entries or children.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -181,22 +187,22 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Node<K, V, B, A> {
     /// entry is for which `order` says `Equal`, or else where one would be inserted.
     ///
     /// `order` says where an entry is relative to the place, which is where entries that start at `start`
-    /// are: an entry that starts elsewhere is on the side where it starts.
+    /// are: an entry that starts elsewhere is on the side where it starts. `probe` is that of `start`.
     #[inline]
     pub(crate) fn locate<'a>(
         &'a self,
         path: &mut Path,
         start: &K,
+        probe: &A::Probe<'_>,
         order: impl Fn(&Entry<K, V>) -> Ordering,
     ) -> (&'a Leaf<K, V, B, A>, Result<usize, usize>) {
-        let probe = A::probe(start);
         let mut node = self;
         let mut steps = path.iter_mut();
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, leaf.locate(&probe, &order)),
+                Node::Leaf(leaf) => return (leaf, leaf.locate(probe, &order)),
                 Node::Branch(branch) => {
-                    let child = branch.child_for(start, &probe, &order);
+                    let child = branch.child_for(start, probe, &order);
                     if let Some(step) = steps.next() {
                         *step = child as u8;
                     }
@@ -251,6 +257,15 @@ impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Node<K, V, B, A
                 let (bound, right) = Branch::make_mut(branch).insert(path, at, entry)?;
                 Some((bound, Node::Branch(right)))
             }
+        }
+    }
+
+    /// The same for a root, which becomes a branch if it has to be split.
+    #[cold]
+    pub(crate) fn insert_splitting(&mut self, path: &Path, at: usize, entry: Entry<K, V>) {
+        if let Some((bound, right)) = self.insert(path, at, entry) {
+            let left = self.clone();
+            *self = Node::Branch(Branch::of([(bound.clone(), left), (bound, right)]));
         }
     }
 

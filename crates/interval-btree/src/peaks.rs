@@ -56,11 +56,26 @@ impl<W: Word, const B: usize> Peaks<W, B> {
 
     /// The first of `len` items that ends past the key with this word. Where the words of an end and the
     /// key are equal, `past` says it of an item; it holds for every end beyond one for which it holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self, len: usize, word: W, past: impl Fn(usize) -> bool) -> Option<usize> {
-        let equal = self.tops.equal(word, len);
-        let mut at = equal.start;
-        let mut ties = equal.len();
+        let at = self.tops.below(word);
+        if at < len && self.tops.get(at) == word {
+            return self.first_among_equal(at, len, word, past);
+        }
+        (at < len).then_some(at)
+    }
+
+    /// The same, if the word of the peak at `at` is equal, and none before is. Apart, so that searches which
+    /// meet no equal words need no room for comparing keys.
+    #[inline(never)]
+    fn first_among_equal(
+        &self,
+        mut at: usize,
+        len: usize,
+        word: W,
+        past: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut ties = self.tops.run(at, len, word);
         while ties > 0 {
             let half = ties / 2;
             if past(self.up_to(at + half)) {
@@ -147,6 +162,25 @@ impl<W: Word, const B: usize> Peaks<W, B> {
             if was_record && self.is_record(i) {
                 break;
             }
+        }
+    }
+
+    /// Appends the peaks of other items to those of the first `at`; then there are `len`. `word(i)` is that
+    /// of an end.
+    pub(crate) fn append(
+        &mut self,
+        at: usize,
+        right: &Self,
+        len: usize,
+        word: impl Fn(usize) -> W,
+        further: impl Fn(usize, usize) -> bool,
+    ) {
+        for i in at..len {
+            let known = |i: usize| match right.is_record(i - at) {
+                true => right.tops.get(i - at),
+                false => word(i),
+            };
+            self.settle(i, &known, &further);
         }
     }
 

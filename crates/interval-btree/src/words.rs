@@ -1,7 +1,5 @@
 //! The words of a node, in order and side by side.
 
-use std::ops::Range;
-
 use crate::Word;
 
 /// Up to `B` words, which never decrease; those that aren't there are the greatest word.
@@ -16,6 +14,7 @@ const BLOCK: usize = 8;
 impl<W: Word, const B: usize> Words<W, B> {
     pub(crate) const NONE: Self = Words([W::MAX; B]);
 
+    #[inline]
     pub(crate) fn get(&self, i: usize) -> W {
         self.0[i]
     }
@@ -24,7 +23,7 @@ impl<W: Word, const B: usize> Words<W, B> {
     ///
     /// Counted without branches: which block they end in, which two words in it, which of these. Counting
     /// through all of a block, and binary search, were slower.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn below(&self, word: W) -> usize {
         let less = |w: &W| usize::from(*w < word);
         let (blocks, rest) = self.0.as_chunks::<BLOCK>();
@@ -41,20 +40,17 @@ impl<W: Word, const B: usize> Words<W, B> {
         passed * BLOCK + within
     }
 
-    /// The places, among the first `len`, of the words that are equal to `word`, or where one would be.
+    /// How many of the first `len` words are equal to `word` from `at` on, where the first of them is.
     #[inline]
-    pub(crate) fn equal(&self, word: W, len: usize) -> Range<usize> {
+    pub(crate) fn run(&self, at: usize, len: usize, word: W) -> usize {
         if size_of::<W>() == 0 {
-            return 0..len;
+            return len - at;
         }
-        let start = self.below(word);
-        let mut end = start;
-        while end < len && self.0[end] == word {
-            end += 1;
-        }
-        start..end
+        let words = &self.0[at..len];
+        (words.iter().position(|w| *w != word)).unwrap_or(words.len())
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, i: usize, word: W) {
         self.0[i] = word;
     }
@@ -62,15 +58,24 @@ impl<W: Word, const B: usize> Words<W, B> {
     /// Inserts a word; there are then `len`.
     #[inline]
     pub(crate) fn insert(&mut self, at: usize, len: usize, word: W) {
-        self.0.copy_within(at..len - 1, at + 1);
+        if at < len - 1 {
+            self.0.copy_within(at..len - 1, at + 1);
+        }
         self.0[at] = word;
     }
 
     /// Removes a word; `len` are left.
     #[inline]
     pub(crate) fn remove(&mut self, at: usize, len: usize) {
-        self.0.copy_within(at + 1..len + 1, at);
+        if at < len {
+            self.0.copy_within(at + 1..len + 1, at);
+        }
         self.0[len] = W::MAX;
+    }
+
+    /// Appends words to the first `len`, as far as there is room.
+    pub(crate) fn append(&mut self, len: usize, right: &Self) {
+        self.0[len..].copy_from_slice(&right.0[..B - len]);
     }
 
     /// Forgets the words from `len` on.

@@ -32,7 +32,7 @@ pub struct CompactKey(Repr);
 const _: () = assert!(size_of::<CompactKey>() == 24);
 const _: () = assert!(size_of::<Option<CompactKey>>() == 24);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 enum Repr {
     /// A key of at most [`INLINE`] bytes, filled up with zeros.
     Inline { bytes: [u8; INLINE], len: Len },
@@ -41,6 +41,25 @@ enum Repr {
         head: [u8; HEAD],
         all: ThinArc<(), u8>,
     },
+}
+
+impl Clone for Repr {
+    #[inline]
+    fn clone(&self) -> Self {
+        match self {
+            &Repr::Inline { bytes, len } => Repr::Inline { bytes, len },
+            Repr::Long { head, all } => Self::share(*head, all),
+        }
+    }
+}
+
+impl Repr {
+    /// Apart, so that copying many keys in place is a loop without calls in it.
+    #[cold]
+    fn share(head: [u8; HEAD], all: &ThinArc<(), u8>) -> Self {
+        let all = all.clone();
+        Repr::Long { head, all }
+    }
 }
 
 /// The length of a key that is kept in place. An enum, because the values that it cannot have tell

@@ -4,7 +4,6 @@ use std::fmt;
 use std::iter::{FlatMap, FusedIterator};
 use std::vec;
 
-use arrayvec::ArrayVec;
 use triomphe::Arc;
 
 use crate::node::{Entry, Leaf, Node};
@@ -20,8 +19,8 @@ pub struct IntoIter<K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
 
 type Leaves<K, V, const B: usize, A> = FlatMap<
     vec::IntoIter<Arc<Leaf<K, V, B, A>>>,
-    ArrayVec<Entry<K, V>, B>,
-    fn(Arc<Leaf<K, V, B, A>>) -> ArrayVec<Entry<K, V>, B>,
+    Vec<Entry<K, V>>,
+    fn(Arc<Leaf<K, V, B, A>>) -> Vec<Entry<K, V>>,
 >;
 
 impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> IntoIter<K, V, B, A> {

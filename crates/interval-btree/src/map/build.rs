@@ -46,7 +46,7 @@ impl<K: Ord + Clone, V: Ord + Clone, const B: usize, A: Abbreviate<K>> IntervalM
 /// Divides items evenly into as few parts of at most `B` as there can be.
 ///
 /// Each of several parts has at least half of `B` items, rounded up, which is what a node needs.
-fn chunks<T, const B: usize>(items: Vec<T>) -> impl Iterator<Item = arrayvec::ArrayVec<T, B>> {
+fn chunks<T, const B: usize>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     let parts = items.len().div_ceil(B);
     let (least, longer) = (
         items.len().checked_div(parts).unwrap_or(0),

@@ -2,11 +2,10 @@
 
 use std::cmp::Ordering;
 
-use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
 use super::{Entry, Index, Leaf, Node, is_small, may_join, split_at};
-use crate::{Abbreviate, End, Interval};
+use crate::{Abbreviate, End};
 
 /// A node that holds subtrees of one height, in order. The fields run parallel.
 pub(crate) struct Branch<K, V, const B: usize, A: Abbreviate<K>> {
@@ -14,10 +13,10 @@ pub(crate) struct Branch<K, V, const B: usize, A: Abbreviate<K>> {
     pub(crate) index: Index<K, B, A>,
     /// Between children `i` and `i + 1`: no entry before starts above `bounds[i]`, none after starts below
     /// it. One less than children.
-    pub(crate) bounds: ArrayVec<K, B>,
+    pub(crate) bounds: Vec<K>,
     /// The greatest end in each child.
-    pub(crate) ends: ArrayVec<End<K>, B>,
-    pub(crate) children: ArrayVec<Node<K, V, B, A>, B>,
+    pub(crate) ends: Vec<End<K>>,
+    pub(crate) children: Vec<Node<K, V, B, A>>,
 }
 
 impl<K: Clone, V, const B: usize, A: Abbreviate<K>> Clone for Branch<K, V, B, A> {
@@ -36,9 +35,9 @@ impl<K, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     pub(crate) fn empty() -> Self {
         Branch {
             index: Index::empty(),
-            bounds: ArrayVec::new(),
-            ends: ArrayVec::new(),
-            children: ArrayVec::new(),
+            bounds: Vec::with_capacity(B),
+            ends: Vec::with_capacity(B),
+            children: Vec::with_capacity(B),
         }
     }
 
@@ -60,34 +59,43 @@ impl<K: Clone, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
 
     #[cold]
     fn copy(&self) -> Arc<Self> {
-        // Filled where it is to stay: moving a node there costs more than its contents.
-        let mut copy = UniqueArc::new(Self::empty());
-        copy.bounds.extend(self.bounds.iter().cloned());
-        copy.ends.extend(self.ends.iter().cloned());
-        copy.children.extend(self.children.iter().cloned());
-        copy.index.clone_from(&self.index);
-        copy.shareable()
+        let mut copy = Branch {
+            index: self.index.clone(),
+            ..Self::empty()
+        };
+        copy.bounds.extend_from_slice(&self.bounds);
+        copy.ends.extend_from_slice(&self.ends);
+        copy.children.extend_from_slice(&self.children);
+        Arc::new(copy)
     }
 }
 
 impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     /// The child where the place that `start` and `order` describe is (see [`Node::locate`]).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn child_for(
         &self,
         start: &K,
         probe: &A::Probe<'_>,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> usize {
-        let equal = self.index.equal_starts(self.bounds.len(), probe);
-        match equal.is_empty() {
-            true => equal.start,
-            false => {
-                let bounds = &self.bounds[..equal.end];
-                let at = equal.start + bounds[equal.start..].partition_point(|bound| bound < start);
-                at + self.ties(&bounds[at..], at, start, order)
-            }
+        match self.index.starts_below(self.bounds.len(), probe) {
+            Ok(at) => at,
+            Err(at) => self.child_among(at, start, order),
         }
+    }
+
+    /// The same, if the word of the bound at `at` is that of `start`, and none before is.
+    #[inline(never)]
+    fn child_among(
+        &self,
+        at: usize,
+        start: &K,
+        order: &impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> usize {
+        let bounds = &self.bounds[self.index.same_starts(self.bounds.len(), at)];
+        let below = bounds.partition_point(|bound| bound < start);
+        at + below + self.ties(&bounds[below..], at + below, start, order)
     }
 
     /// How many of the bounds that follow child `at` have it and others before the place that is looked
@@ -108,7 +116,7 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
     }
 
     /// The first child in which some entry's end is past `key`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_past(&self, key: &K, probe: &A::Probe<'_>) -> Option<usize> {
         let ends = &self.ends;
         self.index
@@ -234,13 +242,14 @@ impl<K: Ord + Clone, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
         index.peaks.last() == at
     }
 
-    /// Takes note that an interval is about to be inserted into a child.
+    /// Takes note that an interval with this end is about to be inserted into a child.
     #[inline]
-    pub(crate) fn raise(&mut self, at: usize, interval: &Interval<K>) {
+    pub(crate) fn raise(&mut self, at: usize, end: End<&K>) {
         let Branch { index, ends, .. } = self;
-        if interval.end() > ends[at].as_ref() {
-            ends[at] = interval.end().cloned();
-            index.raised(at, ends.len(), |i| ends[i].as_ref());
+        if end > ends[at].as_ref() {
+            let word = index.end_word(end);
+            ends[at] = end.cloned();
+            index.raised(at, ends.len(), word, |i| ends[i].as_ref());
         }
     }
 }
@@ -254,11 +263,11 @@ impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Branch<K, V, B,
         entry: Entry<K, V>,
     ) -> Option<(K, Arc<Self>)> {
         let child = usize::from(path[0]);
-        self.raise(child, &entry.0);
+        self.raise(child, entry.0.end());
         let (bound, right) = self.children[child].insert(&path[1..], at, entry)?;
         // What went to the right doesn't count for the left any more.
         self.refresh(child);
-        if self.children.is_full() {
+        if self.children.len() == B {
             return Some(self.split(child + 1, bound, right));
         }
         self.insert_child(child + 1, right, child, bound);
@@ -326,17 +335,11 @@ impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Branch<K, V, B,
             (self.children.len() + right.children.len()) / 2,
         );
         if keep < len {
-            let bounds = self.bounds.drain(keep - 1..);
-            let mut bounds: ArrayVec<K, B> = bounds
-                .chain([bound.clone()])
-                .chain(right.bounds.drain(..))
-                .collect();
-            *bound = bounds.remove(0);
-            right.bounds = bounds;
-            let ends = self.ends.drain(keep..).chain(right.ends.drain(..));
-            right.ends = ends.collect();
-            let children = self.children.drain(keep..).chain(right.children.drain(..));
-            right.children = children.collect();
+            right.bounds.insert(0, bound.clone());
+            right.bounds.splice(..0, self.bounds.drain(keep..));
+            *bound = self.bounds.remove(keep - 1);
+            right.ends.splice(..0, self.ends.drain(keep..));
+            right.children.splice(..0, self.children.drain(keep..));
         } else {
             let moved = keep - len;
             self.bounds.push(bound.clone());
@@ -354,15 +357,13 @@ impl<K: Ord + Clone, V: Clone, const B: usize, A: Abbreviate<K>> Node<K, V, B, A
     /// Appends the right neighbour's entries or children. `bound` is the bound between the two.
     fn append(&mut self, bound: K, right: Self) {
         match (self, right) {
-            (Node::Leaf(left), Node::Leaf(right)) => {
-                Leaf::make_mut(left).extend(Arc::unwrap_or_clone(right).entries);
-            }
-            (Node::Branch(left), Node::Branch(right)) => {
-                let (left, right) = (Branch::make_mut(left), Arc::unwrap_or_clone(right));
+            (Node::Leaf(left), Node::Leaf(right)) => Leaf::make_mut(left).append(right),
+            (Node::Branch(left), Node::Branch(mut right)) => {
+                let (left, right) = (Branch::make_mut(left), Branch::make_mut(&mut right));
                 left.bounds.push(bound);
-                left.bounds.extend(right.bounds);
-                left.ends.extend(right.ends);
-                left.children.extend(right.children);
+                left.bounds.append(&mut right.bounds);
+                left.ends.append(&mut right.ends);
+                left.children.append(&mut right.children);
                 left.reindex();
             }
             _ => unreachable!("siblings are of one height"),

@@ -53,15 +53,27 @@ impl<K, const B: usize, A: Abbreviate<K>> Index<K, B, A> {
         end_word::<K, A>(&self.prefix, end)
     }
 
-    /// The parts, among the first `len`, whose starts have the same word as a key, or where one that has
-    /// would be inserted. All parts before start below the key, all after above it.
+    /// How many starts, of `len`, are below a key; or the first of those that have the same word as the
+    /// key, as an error: they have to be compared.
+    #[inline(always)]
+    pub(crate) fn starts_below(&self, len: usize, key: &A::Probe<'_>) -> Result<usize, usize> {
+        let word = A::word(&self.prefix, key);
+        let at = self.starts.below(word);
+        if at < len && self.starts.get(at) == word {
+            Err(at)
+        } else {
+            Ok(at)
+        }
+    }
+
+    /// The starts, of `len`, that have the same word as that at `at`, the first of them.
     #[inline]
-    pub(crate) fn equal_starts(&self, len: usize, key: &A::Probe<'_>) -> Range<usize> {
-        self.starts.equal(A::word(&self.prefix, key), len)
+    pub(crate) fn same_starts(&self, len: usize, at: usize) -> Range<usize> {
+        at..at + self.starts.run(at, len, self.starts.get(at))
     }
 
     /// The first of `len` parts whose end is past `key`, as `past` says of a part.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_past(
         &self,
         len: usize,
@@ -142,13 +154,17 @@ impl<K: Ord, const B: usize, A: Abbreviate<K>> Index<K, B, A> {
         self.peaks.inserted(at, len, word, |i, j| end(i) > end(j));
     }
 
-    /// Takes note that the end of the part at `at` rose.
+    /// Takes note that the end of the part at `at` rose, to one with this word.
     #[inline]
-    pub(crate) fn raised<'k>(&mut self, at: usize, len: usize, end: impl Fn(usize) -> End<&'k K>)
-    where
+    pub(crate) fn raised<'k>(
+        &mut self,
+        at: usize,
+        len: usize,
+        word: A::Word,
+        end: impl Fn(usize) -> End<&'k K>,
+    ) where
         K: 'k,
     {
-        let word = self.end_word(end(at));
         self.peaks.raised(at, len, word, |i, j| end(i) > end(j));
     }
 
@@ -175,6 +191,28 @@ impl<K: Ord, const B: usize, A: Abbreviate<K>> Index<K, B, A> {
         let prefix = &self.prefix;
         self.peaks.changed(
             at,
+            len,
+            |i| end_word::<K, A>(prefix, end(i)),
+            |i, j| end(i) > end(j),
+        );
+    }
+
+    /// Appends the words of a right neighbour, which has the same prefix, to the first `at` ones; then there
+    /// are `len`.
+    pub(crate) fn append<'k>(
+        &mut self,
+        at: usize,
+        right: &Self,
+        len: usize,
+        end: impl Fn(usize) -> End<&'k K>,
+    ) where
+        K: 'k,
+    {
+        let prefix = &self.prefix;
+        self.starts.append(at, &right.starts);
+        self.peaks.append(
+            at,
+            &right.peaks,
             len,
             |i| end_word::<K, A>(prefix, end(i)),
             |i, j| end(i) > end(j),

@@ -1,8 +1,8 @@
 //! A node that holds entries.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use arrayvec::ArrayVec;
 use triomphe::{Arc, UniqueArc};
 
 use super::{Entry, Index, split_at};
@@ -12,7 +12,8 @@ use crate::{Abbreviate, End, Interval};
 pub(crate) struct Leaf<K, V, const B: usize, A: Abbreviate<K>> {
     /// Over the starts and ends of the entries.
     pub(crate) index: Index<K, B, A>,
-    pub(crate) entries: ArrayVec<Entry<K, V>, B>,
+    /// At most `B`.
+    pub(crate) entries: Vec<Entry<K, V>>,
 }
 
 impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Clone for Leaf<K, V, B, A> {
@@ -29,7 +30,7 @@ impl<K, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
     pub(crate) fn empty() -> Self {
         Leaf {
             index: Index::empty(),
-            entries: ArrayVec::new(),
+            entries: Vec::new(),
         }
     }
 
@@ -57,11 +58,12 @@ impl<K: Clone, V: Clone, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
 
     #[cold]
     fn copy(&self) -> Arc<Self> {
-        // Filled where it is to stay: moving a node there costs more than its contents.
-        let mut copy = UniqueArc::new(Self::empty());
-        copy.entries.extend(self.entries.iter().cloned());
-        copy.index.clone_from(&self.index);
-        copy.shareable()
+        let mut entries = Vec::with_capacity(B);
+        entries.extend_from_slice(&self.entries);
+        Arc::new(Leaf {
+            index: self.index.clone(),
+            entries,
+        })
     }
 }
 
@@ -74,9 +76,9 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
             .first_past(entries.len(), probe, |i| entries[i].0.reaches(key))
     }
 
-    /// The words of an interval's start and end.
+    /// The words of the start of an interval, whose probe this is, and of its end.
     #[inline]
-    pub(crate) fn words(&self, interval: &Interval<K>, start: &A::Probe<'_>) -> [A::Word; 2] {
+    pub(crate) fn words(&self, start: &A::Probe<'_>, interval: &Interval<K>) -> [A::Word; 2] {
         let start = A::word(&self.index.prefix, start);
         match interval.is_point() {
             true => [start, start],
@@ -101,9 +103,20 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
         probe: &A::Probe<'_>,
         order: &impl Fn(&Entry<K, V>) -> Ordering,
     ) -> Result<usize, usize> {
-        let ties = self.index.equal_starts(self.entries.len(), probe);
+        match self.index.starts_below(self.entries.len(), probe) {
+            Ok(at) => Err(at),
+            Err(at) => self.locate_among(self.index.same_starts(self.entries.len(), at), order),
+        }
+    }
+
+    /// The same, among these entries only.
+    #[inline]
+    fn locate_among(
+        &self,
+        ties: Range<usize>,
+        order: &impl Fn(&Entry<K, V>) -> Ordering,
+    ) -> Result<usize, usize> {
         match &self.entries[ties.clone()] {
-            [] => Err(ties.start),
             [only] => match order(only) {
                 Ordering::Less => Err(ties.end),
                 Ordering::Equal => Ok(ties.start),
@@ -128,6 +141,25 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
         index.choose_prefix(entries.len(), |i| entries[i].0.start());
         index.retake_starts(entries.iter().map(|(interval, _)| interval.start()));
         index.measure(entries.len(), |i| entries[i].0.end());
+    }
+
+    /// Appends the right neighbour's entries.
+    pub(crate) fn append(&mut self, mut right: Arc<Self>)
+    where
+        K: Clone,
+        V: Clone,
+    {
+        let len = self.entries.len();
+        match Arc::get_mut(&mut right) {
+            Some(right) => self.entries.append(&mut right.entries),
+            None => self.entries.extend_from_slice(&right.entries),
+        }
+        if self.index.prefix == right.index.prefix {
+            let Leaf { index, entries } = self;
+            index.append(len, &right.index, entries.len(), |i| entries[i].0.end());
+        } else {
+            self.reindex();
+        }
     }
 
     /// Inserts an entry, for which there is room. The words are those of its start and end.
@@ -160,11 +192,12 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
         let cut = split_at(at, B);
         let keep = if at < cut { cut - 1 } else { cut };
         let mut right = UniqueArc::new(Self::empty());
+        right.entries.reserve_exact(B);
         right.entries.extend(self.entries.drain(keep..));
         let Leaf { index, entries } = &mut *right;
         index.split_from(&mut self.index, keep, keep);
         index.measure(entries.len(), |i| entries[i].0.end());
-        let words = self.words(&entry.0, &A::probe(entry.0.start()));
+        let words = self.words(&A::probe(entry.0.start()), &entry.0);
         if at < cut {
             self.insert(at, words, entry);
         } else {
@@ -191,7 +224,7 @@ impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Leaf<K, V, B, A> {
         let keep = (self.entries.len() + right.entries.len()) / 2;
         if keep < self.entries.len() {
             let moved = self.entries.drain(keep..);
-            right.entries = moved.chain(right.entries.drain(..)).collect();
+            right.entries.splice(..0, moved);
         } else {
             let moved = right.entries.drain(..keep - self.entries.len());
             self.entries.extend(moved);
