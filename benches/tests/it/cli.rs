@@ -315,13 +315,11 @@ fn two_saved_sessions_are_compared_in_the_same_tables() {
         let output = bench(&["compare", &files[0], &files[1], "--side", side]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let stdout = text(&output.stdout);
-        assert!(
-            stdout.starts_with("name") && stdout.contains("n=2+2"),
-            "{stdout}"
-        );
         let heads = [&files[0], &files[1]].map(|file| format!("{file} p99 "));
         assert!(
-            heads.iter().all(|head| stdout.contains(head)) && !stdout.contains("published"),
+            stdout.starts_with("name")
+                && heads.iter().all(|head| stdout.contains(head))
+                && !stdout.contains("published"),
             "{stdout}"
         );
     }
