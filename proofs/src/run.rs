@@ -256,7 +256,7 @@ mod plain {
 
     pub(super) fn scripts(size: Size) -> Result<String, String> {
         let runs = match size {
-            Size::Quick => 500,
+            Size::Quick => 300,
             Size::Full | Size::Only(_) => 50_000,
         };
         let covered = for_each_seed(

@@ -111,6 +111,8 @@ enum Leave {
     AfterAWhile,
     /// After it has been said to be stuck.
     Stuck,
+    /// When everybody else is done, after it has been said to be stuck. Only for scenarios in which all others fail.
+    StuckToTheEnd,
     /// By another thread, while this one goes on.
     Elsewhere,
 }
@@ -211,6 +213,7 @@ impl Scenario {
             start,
             is_shut_down: self.tasks.iter().any(|task| matches!(task, Task::ShutDown)),
             is_stuck: self.tasks.iter().any(Task::is_stuck),
+            kept: std::sync::Mutex::default(),
         });
         let tasks = Vec::from_iter(self.tasks.iter().cloned().map(|task| {
             let stage = Arc::clone(&stage);
@@ -219,6 +222,7 @@ impl Scenario {
         for task in tasks {
             task.join().expect("a panic ends the schedule");
         }
+        drop(std::mem::take(&mut *stage.kept.lock().expect("no panic")));
         assert_eq!(stage.manager.counts(), Counts::default());
         stage.manager.verify();
         assert_eq!(slow.value(), 0, "slow requests that are gone");
@@ -254,6 +258,8 @@ struct Stage {
     is_shut_down: bool,
     /// Whether some holder says that it is stuck.
     is_stuck: bool,
+    /// Guards that are held to the end.
+    kept: std::sync::Mutex<Vec<Guard>>,
 }
 
 /// A request in line.
@@ -412,13 +418,16 @@ impl Stage {
                 match request.leave {
                     Leave::AtOnce | Leave::Elsewhere => {}
                     Leave::AfterAWhile => thread::yield_now(),
-                    Leave::Stuck => {
+                    Leave::Stuck | Leave::StuckToTheEnd => {
                         guard.poison();
                         thread::yield_now();
                     }
                 }
                 event.left = self.history.now();
-                leave(guard, request.leave);
+                match request.leave {
+                    Leave::StuckToTheEnd => self.kept.lock().expect("no panic").push(guard),
+                    leave => let_go(guard, leave),
+                }
             }
             Some(Err(error)) => self.check_error(&error, request),
             None => {}
@@ -443,7 +452,7 @@ impl Task {
         match self {
             Task::Request { requests, .. } => requests
                 .iter()
-                .any(|request| matches!(request.leave, Leave::Stuck)),
+                .any(|request| matches!(request.leave, Leave::Stuck | Leave::StuckToTheEnd)),
             _ => false,
         }
     }
@@ -495,9 +504,9 @@ fn poll_once(pending: &mut Pending) -> Outcome {
     }
 }
 
-fn leave(guard: Guard, leave: Leave) {
+fn let_go(guard: Guard, leave: Leave) {
     match leave {
-        Leave::AtOnce | Leave::AfterAWhile | Leave::Stuck => drop(guard),
+        Leave::AtOnce | Leave::AfterAWhile | Leave::Stuck | Leave::StuckToTheEnd => drop(guard),
         Leave::Elsewhere => {
             thread::spawn(move || drop(guard)).join().expect("no panic");
         }
@@ -602,6 +611,16 @@ fn written() -> Vec<Scenario> {
             with(one(&[WRITE], Way::Wait), OnPoison::Wait, Leave::Stuck),
             with(one(&[WRITE], Way::Wait), OnPoison::Wait, Leave::AtOnce),
             with(one(&[read], Way::Wait), OnPoison::Fail, Leave::AtOnce),
+        ]),
+        // Nothing but poison ends these waits.
+        scenario(&[
+            with(
+                one(&[WRITE], Way::Wait),
+                OnPoison::Fail,
+                Leave::StuckToTheEnd,
+            ),
+            with(one(&[read], Way::Wait), OnPoison::Fail, Leave::AtOnce),
+            with(one(&[range], Way::Await), OnPoison::Fail, Leave::AtOnce),
         ]),
         // Those without latches of their own, or with latches that they don't wait with.
         scenario(&[
