@@ -146,7 +146,7 @@ pub(crate) struct Released {
     /// How long it was held, if that is worth a line in the log.
     long_hold: Option<Duration>,
     /// Slots that are no longer needed.
-    _slots: Option<Slots>,
+    _slots: Option<Box<Slots>>,
 }
 
 impl Line {
@@ -386,20 +386,19 @@ impl Line {
 }
 
 impl Released {
-    /// Logs a long hold, and wakes those who were parked on the request.
+    /// Wakes those who were parked on the request, logs a long hold, and keeps the block.
     #[inline]
     pub(crate) fn settle_up(mut self, shared: Arc<Shared>) {
-        let contended = self.request.contended.as_mut();
-        let parked_here = contended
-            .filter(|contended| !contended.parked_here.is_empty())
-            .map(|contended| std::mem::take(&mut contended.parked_here));
+        // First of all: what follows runs foreign code, which may panic.
+        if let Some(contended) = &mut self.request.contended
+            && !contended.parked_here.is_empty()
+        {
+            wake_all(contended.parked_here.drain(..).map(|parked| parked.waker));
+        }
         if let Some(held) = self.long_hold {
             self.log(held);
         }
         spare::give(self.request, shared);
-        if let Some(parked_here) = parked_here {
-            wake_all(parked_here.into_iter().map(|parked| parked.waker));
-        }
     }
 
     #[cold]

@@ -58,9 +58,10 @@ impl Slots {
     }
 
     /// Takes out the slots themselves, to be freed elsewhere, if they are many and none is in use.
-    pub(crate) fn take_unneeded(&mut self) -> Option<Slots> {
+    #[inline]
+    pub(crate) fn take_unneeded(&mut self) -> Option<Box<Slots>> {
         let unneeded = self.vacant.len() == self.slots.len() && self.slots.len() > SLOTS_KEPT;
-        unneeded.then(|| std::mem::take(self))
+        unneeded.then(|| Box::new(std::mem::take(self)))
     }
 
     /// Whether this request is still in line.

@@ -252,6 +252,33 @@ fn a_long_hold_is_logged_when_it_ends_at_most_once_a_second() {
     assert_eq!(bench.log.lines().len(), 2);
 }
 
+/// Cannot be shown.
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("a label that panics")
+    }
+}
+
+#[test]
+fn a_label_that_panics_when_a_long_hold_is_logged_keeps_nobody_asleep() {
+    let bench = Bench::new();
+    bench.pass(1);
+    let request = bench.manager.request(&spans("W a")).label(Unspeakable);
+    let guard = request.acquire().unwrap();
+    let mut task = bench.waiting("R a");
+    bench.elapsed.fetch_add(9, Ordering::Relaxed);
+    bench.manager.tick(bench.start + Duration::from_secs(5));
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        bench.logged(|| drop(guard));
+    }));
+    assert!(dropped.is_err());
+    assert_eq!(task.wakes.count(), 1);
+    assert!(task.poll().is_ready());
+    bench.manager.verify();
+}
+
 #[test]
 fn a_wait_whose_blocker_has_just_gone_is_warned_about_all_the_same() {
     let bench = Bench::new();
