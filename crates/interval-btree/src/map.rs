@@ -19,9 +19,13 @@ use crate::{Abbreviate, Interval, Whole};
 /// leave a part of itself out of its order; that part is then what the entry maps to.
 ///
 /// `B` is the fan-out: no node has more than `B` entries or children. It is at least 3 and at most
-/// 64; anything else does not compile. Of 16, 20, 24 and 32, measured with 16-byte keys at 16 to
-/// 65,536 entries, 32 was the best or near it for changes and queries, and clearly for scans;
-/// smaller nodes are cheaper to copy after a snapshot.
+/// 64; anything else does not compile. Of 16, 24 and 32, measured with 16- and 24-byte keys at 16 to
+/// 65,536 entries, 32 was the best for queries and changes in place from some 8,000 entries on, and for scans;
+/// below, smaller nodes were better by up to a tenth, and a change after a snapshot is
+/// cheaper with them (by a quarter with 16).
+///
+/// `A` says how keys are [abbreviated](Abbreviate) in nodes, which finds them faster; by default, they are
+/// not.
 ///
 /// Costs below count comparisons and nodes visited; *n* is the number of entries. A change also
 /// copies each node on its path that a snapshot shares, once.
@@ -34,14 +38,15 @@ use crate::{Abbreviate, Interval, Whole};
 ///
 /// - *sorted*: entries are strictly ascending, from the first leaf to the last.
 /// - *separated*: the bound between two children is not below the start of any entry before it,
-///   and not above the start of any entry after it. It may be that of an entry that is gone. A
-///   child that is a branch repeats the bound before it.
+///   and not above the start of any entry after it. It may be that of an entry that is gone.
 /// - *balanced*: all leaves are at the same depth.
-/// - *filled*: a node other than the root has at least `B / 2` parts, rounded up; a root that is a
-///   branch has at least two.
+/// - *filled*: a node other than the root has at least a quarter of `B` parts, and two; a root that is a
+///   branch has at least two. None has more than `B`.
 /// - *measured*: a branch knows the greatest end in each of its children.
 /// - *peaked*: a node knows, for each of its parts, which one up to it reaches furthest, the first
 ///   of several.
+/// - *abbreviated*: a node has the words of its starts (or bounds) and of its peaks' ends, relative to its
+///   prefix, and the greatest word where there are none. The prefix may be any.
 /// - *counted*: the length is the number of entries.
 pub struct IntervalMap<K, V, const B: usize = 32, A: Abbreviate<K> = Whole> {
     /// Absent until the first insertion; an empty leaf after the last removal.

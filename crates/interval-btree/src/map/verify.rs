@@ -48,6 +48,14 @@ impl<K: Ord, V: Ord, const B: usize, A: Abbreviate<K>> IntervalMap<K, V, B, A> {
                 "filled: the root has an only child"
             );
         }
+        for node in self.root.iter().flat_map(branches) {
+            let len = node.children.len();
+            assert!(len <= B && node.ends.len() == len, "filled: too many parts");
+            assert_eq!(node.bounds.len() + 1, len, "filled: bounds are missing");
+        }
+        for leaf in self.root.iter().flat_map(leaves) {
+            assert!(leaf.entries.len() <= B, "filled: too many entries");
+        }
         for child in self
             .root
             .iter()
