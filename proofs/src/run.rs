@@ -140,7 +140,7 @@ fn shuttle(size: Size) -> Result<String, String> {
     // The stories get more than each of those that are chosen at random.
     let (scenarios, of_a_story, of_another) = match size {
         Size::Quick => (160, 400, 110),
-        Size::Full | Size::Only(_) => (9_000, 50_000, 500),
+        Size::Full | Size::Only(_) => (4_000, 30_000, 300),
     };
     let stories = stories() as u64;
     let Covered {
@@ -257,7 +257,7 @@ mod plain {
     pub(super) fn scripts(size: Size) -> Result<String, String> {
         let runs = match size {
             Size::Quick => 300,
-            Size::Full | Size::Only(_) => 50_000,
+            Size::Full | Size::Only(_) => 10_000,
         };
         let covered = for_each_seed(
             Proof::Scripts,
