@@ -59,15 +59,20 @@ impl<K: Clone, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
 
     #[cold]
     fn copy(&self) -> Arc<Self> {
-        let mut copy = Branch {
+        Arc::new(Branch {
             index: self.index.clone(),
-            ..Self::empty()
-        };
-        copy.bounds.extend_from_slice(&self.bounds);
-        copy.ends.extend_from_slice(&self.ends);
-        copy.children.extend_from_slice(&self.children);
-        Arc::new(copy)
+            bounds: roomy::<_, B>(&self.bounds),
+            ends: roomy::<_, B>(&self.ends),
+            children: roomy::<_, B>(&self.children),
+        })
     }
+}
+
+/// A copy with room for as many items as a node may have.
+fn roomy<T: Clone, const B: usize>(items: &[T]) -> Vec<T> {
+    let mut copy = Vec::with_capacity(B);
+    copy.extend_from_slice(items);
+    copy
 }
 
 impl<K: Ord, V, const B: usize, A: Abbreviate<K>> Branch<K, V, B, A> {
