@@ -8,9 +8,10 @@ use crate::wake::wake_all;
 
 /// All spans of a request, held.
 ///
-/// Dropping it releases them and wakes those who are parked on them. The drop takes the manager's mutex
-/// and never fails; it happens as well when a panic unwinds. A guard may be sent to another thread
-/// and outlive every handle of its manager.
+/// Dropping it releases them and wakes those who are parked on them; it happens as well when a panic
+/// unwinds. The drop takes the manager's mutex. It panics only if somebody's waker or label does, after the
+/// release and after all others have been woken. A guard may be sent to another thread and outlive every
+/// handle of its manager.
 #[must_use = "dropping a guard releases its latches at once"]
 pub struct Guard {
     place: Place,

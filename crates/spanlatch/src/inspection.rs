@@ -78,7 +78,8 @@ pub enum State {
         elapsed: Option<Duration>,
         /// Which of its latches has to wait.
         wants: Box<Declaration>,
-        /// The nearest request that has to let go first.
+        /// An earlier request that has to let go first, and perhaps others besides; of those on one interval,
+        /// the nearest.
         on: u64,
         /// Which of that one's latches conflicts.
         conflict: Box<Declaration>,
@@ -92,8 +93,11 @@ const ACCESSES: [Access; 2] = [Access::Write, Access::Read];
 
 pub(crate) fn inspect(shared: &Shared) -> Inspection {
     let now = shared.now();
-    let noted = shared.in_stays(|line| line.note());
-    let owned = owned(&noted);
+    // Who is sequenced from here on is left out, or there might be no end. What is left in is consistent:
+    // nobody in it waits for anybody who is not.
+    let end = shared.line.lock().next_sequence();
+    let noted = shared.in_stays(|line| line.note(end));
+    let owned = owned(&noted, end);
     let ids = Vec::from_iter(owned.values().map(|own| own.id));
     let details = ids
         .chunks(STEPS)
@@ -104,7 +108,8 @@ pub(crate) fn inspect(shared: &Shared) -> Inspection {
     let mut requests = Vec::with_capacity(owned.len());
     for ((&sequence, own), details) in owned.iter().zip(details) {
         let details = details.as_ref();
-        let state = match conflict(&noted, sequence, own) {
+        let validated = details.is_some_and(|d| d.validated);
+        let state = match conflict(&noted, sequence, own).filter(|_| !validated) {
             None => State::Holding {
                 elapsed: details.and_then(|d| d.held_since).map(elapsed),
             },
@@ -140,12 +145,12 @@ struct Own {
     latches: BTreeMap<usize, Latch>,
 }
 
-/// All latches of a snapshot, by request.
-fn owned(noted: &Noted) -> BTreeMap<u64, Own> {
+/// The latches in a snapshot of requests sequenced before `end`, by request.
+fn owned(noted: &Noted, end: u64) -> BTreeMap<u64, Own> {
     let mut owned = BTreeMap::new();
     for (trees, scope) in noted.iter().zip(SCOPES) {
         for (tree, access) in trees.iter().zip(ACCESSES) {
-            for (interval, owner) in tree {
+            for (interval, owner) in tree.iter().filter(|(_, owner)| owner.sequence < end) {
                 let own = owned.entry(owner.sequence).or_insert_with(|| Own {
                     id: owner.request(),
                     latches: BTreeMap::new(),

@@ -170,11 +170,14 @@ impl Line {
 
     /// As [`sequence`](Self::sequence), with a snapshot of the writes by scope as they were before; none
     /// if no earlier conflict was found. `None` if that takes another stay; the request is still there then.
+    /// Of `stays`, the last is one without end, since others could add covers for ever.
     pub(crate) fn sequence_optimistic(
         &mut self,
         request: &mut Option<Box<Request>>,
+        stays: &mut usize,
     ) -> Option<(u32, Found, Option<[LatchTree; 2]>)> {
-        let mut steps = self.steps;
+        *stays = stays.saturating_sub(1);
+        let mut steps = if *stays == 0 { usize::MAX } else { self.steps };
         for latch in request.iter().flat_map(|request| &request.latches) {
             let latched = &mut self.scopes[latch.scope as usize];
             if !latched.settle_writes(&mut self.requests, latch, self.next_sequence, &mut steps) {
@@ -349,9 +352,27 @@ impl Line {
         Some(held)
     }
 
+    /// The number that the next request will have.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
     /// How many latches all looks together have taken a step for.
     pub(crate) fn steps_taken(&self) -> u64 {
         self.steps_taken
+    }
+
+    /// Whether a request has found out that no earlier conflict is left.
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        self.requests[slot].holds()
+    }
+
+    /// Takes note that a request that did not wait was right not to.
+    pub(crate) fn validated(&mut self, slot: u32) {
+        let request = &mut self.requests[slot];
+        request.validated = true;
+        request.held_since = self.last_tick;
+        request.contended().found = Found::Nothing;
     }
 
     /// A request's place in sequence order.
@@ -395,7 +416,9 @@ impl Released {
         {
             wake_all(contended.parked_here.drain(..).map(|parked| parked.waker));
         }
-        if let Some(held) = self.long_hold {
+        if let Some(held) = self.long_hold
+            && !std::thread::panicking()
+        {
             self.log(held);
         }
         spare::give(self.request, shared);

@@ -20,8 +20,13 @@ pub(crate) struct Look {
     /// Which tree is being searched: the writes first, then, for a write, the reads.
     pub(crate) phase: Phase,
     /// The entry after which to go on; it may be gone.
-    after: Option<(Interval<CompactKey>, Owner)>,
+    after: Option<Place>,
+    /// How often latches had been moved to the tree when the search in it began.
+    moves: u64,
 }
+
+/// An entry of a tree.
+type Place = (Interval<CompactKey>, Owner);
 
 /// Which tree is being searched.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +67,19 @@ impl Look {
         }
     }
 
-    /// Begins the search for the present latch in the present phase again.
-    pub(crate) fn restart(&mut self) {
-        self.after = None;
+    /// Gets ready to go on in a tree to which latches have been moved so often: if that has happened since
+    /// the search began, it begins again. Returns the place from where it goes on.
+    pub(crate) fn resume(&mut self, moves: u64) -> Option<Place> {
+        if self.moves != moves {
+            self.after = None;
+            self.moves = moves;
+        }
+        self.after.clone()
+    }
+
+    /// Goes back to a place where the search was.
+    pub(crate) fn go_back(&mut self, place: Option<Place>) {
+        self.after = place;
     }
 
     /// Searches a tree, that of the latches with `access`, for a latch of a request sequenced before

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
     /// Nanoseconds. Only a setting: nothing is ordered by it, so `Relaxed`.
     slow_threshold: AtomicU64,
-    long_hold_threshold: Duration,
+    long_hold_threshold: AtomicU64,
     /// How many latches are looked through faster than a tree is searched.
     few: usize,
 }
@@ -148,7 +148,8 @@ impl Manager {
 
     /// Takes a place in line for reads that will evaluate without waiting, and ask afterwards whether what
     /// they actually read was free. O(k log n) under the mutex, and an O(1) snapshot of the writes
-    /// in line if one of them conflicts.
+    /// in line if one of them conflicts; before that, batches of writes of which nobody has looked for a
+    /// single one may have to be put into the tree, mostly in several stays.
     ///
     /// # Errors
     ///
@@ -162,7 +163,8 @@ impl Manager {
         self.shared.line.lock().counts()
     }
 
-    /// A picture of all latches at one moment, held and waiting, and of who waits for whom.
+    /// A picture of all latches at one moment, held and waiting, and of who waits for whom. Those who only
+    /// [wait for](Self::wait_for) others have none and are not in it.
     ///
     /// The mutex is held for an O(1) snapshot, and before and after that for portions of bounded size;
     /// who waits for whom is worked out of the snapshot. That takes O(latches), and for each request that waits
@@ -184,6 +186,13 @@ impl Manager {
         let nanos = threshold.max(Self::MIN_SLOW_THRESHOLD).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         self.shared.slow_threshold.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Changes the time after which a hold is logged when it ends.
+    pub fn set_long_hold_threshold(&self, threshold: Duration) {
+        let nanos = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+        let long_hold_threshold = &self.shared.long_hold_threshold;
+        long_hold_threshold.store(nanos, Ordering::Relaxed);
     }
 
     /// Tells the manager the time: waits that have become slow are counted and warned about.
@@ -249,7 +258,7 @@ impl Shared {
     }
 
     pub(crate) fn long_hold_threshold(&self) -> Duration {
-        self.long_hold_threshold
+        Duration::from_nanos(self.long_hold_threshold.load(Ordering::Relaxed))
     }
 }
 
@@ -258,7 +267,7 @@ impl fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("counts", &self.line.lock().counts())
             .field("slow_threshold", &self.slow_threshold())
-            .field("long_hold_threshold", &self.long_hold_threshold)
+            .field("long_hold_threshold", &self.long_hold_threshold())
             .finish_non_exhaustive()
     }
 }
@@ -319,11 +328,12 @@ impl Builder {
                 metrics: self.metrics,
                 clock: self.clock,
                 slow_threshold: AtomicU64::new(0),
-                long_hold_threshold: self.long_hold_threshold,
+                long_hold_threshold: AtomicU64::new(0),
                 few: self.steps.min(RECENT),
             }),
         };
         manager.set_slow_threshold(self.slow_threshold);
+        manager.set_long_hold_threshold(self.long_hold_threshold);
         manager
     }
 }

@@ -1,6 +1,7 @@
 //! Telling the manager the time, so that slow waits are noticed.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -39,7 +40,8 @@ impl Monitor {
                     if handles.strong_count() == 0 && !used() {
                         return;
                     }
-                    tick(&shared, shared.now());
+                    // A label that cannot be shown must not end the watch; the panic has been reported.
+                    let _ = catch_unwind(AssertUnwindSafe(|| tick(&shared, shared.now())));
                 }
             })?;
         Ok(Monitor {

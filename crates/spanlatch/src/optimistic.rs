@@ -41,11 +41,21 @@ pub struct Optimistic {
     pending: Pending,
     /// The writes in line when the request was sequenced, by scope; `None` if none of them conflicts.
     writes: Option<[LatchTree; 2]>,
+    /// What was declared, in debug builds.
+    declared: Option<SpanSet>,
 }
 
 impl Optimistic {
-    pub(crate) fn new(pending: Pending, writes: Option<[LatchTree; 2]>) -> Self {
-        Optimistic { pending, writes }
+    pub(crate) fn new(
+        pending: Pending,
+        writes: Option<[LatchTree; 2]>,
+        declared: Option<SpanSet>,
+    ) -> Self {
+        Optimistic {
+            pending,
+            writes,
+            declared,
+        }
     }
 
     /// Whether nothing that was in line when this request was sequenced conflicts with `read`, the spans
@@ -57,9 +67,29 @@ impl Optimistic {
     /// # Errors
     ///
     /// The request as one that has still to wait, after which it must evaluate again.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if something in `read` was not declared: others did not have to wait for it.
     pub fn check_no_conflicts(self, read: &SpanSet) -> Result<Validated, Pending> {
-        let Optimistic { pending, writes } = self;
-        let conflict = writes.is_some_and(|writes| {
+        let Optimistic {
+            pending,
+            writes,
+            declared,
+        } = self;
+        for declaration in declared.iter().flat_map(|_| read) {
+            let (access, span) = (declaration.access(), declaration.span());
+            let allowed = declared
+                .as_ref()
+                .map(|declared| match declaration.timestamp() {
+                    None => declared.check_allowed(access, declaration.scope(), span),
+                    Some(at) => declared.check_allowed_at(access, span, at),
+                });
+            if let Some(Err(undeclared)) = allowed {
+                panic!("{undeclared}");
+            }
+        }
+        let conflict = writes.as_ref().is_some_and(|writes| {
             read.iter().any(|declaration| {
                 let latch = Latch::from(declaration);
                 let writes = &writes[latch.scope as usize];
@@ -73,6 +103,9 @@ impl Optimistic {
             return Err(pending);
         }
         let place = pending.into_place();
+        if writes.is_some() {
+            place.shared().line.lock().validated(place.slot);
+        }
         Ok(Validated { place })
     }
 

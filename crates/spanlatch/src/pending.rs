@@ -62,13 +62,22 @@ impl Pending {
         let Some(place) = &self.place else {
             return true;
         };
-        self.ready = self.ready
-            || place.shared().in_stays(|line| match line.look(place.slot) {
-                Found::Nothing => Some(true),
-                Found::Conflict(_) => Some(false),
+        if self.ready {
+            return true;
+        }
+        let (ready, shut_down) = place.shared().in_stays(|line| {
+            // After a shutdown, nobody is granted anything who has not found out before.
+            if line.is_shut_down() {
+                return Some((line.holds(place.slot), true));
+            }
+            match line.look(place.slot) {
+                Found::Nothing => Some((true, false)),
+                Found::Conflict(_) => Some((false, false)),
                 Found::OutOfSteps => None,
-            });
-        self.ready || place.shared().line.lock().is_shut_down()
+            }
+        });
+        self.ready = ready;
+        ready || shut_down
     }
 
     /// Blocks the thread until every earlier conflicting latch has been released.

@@ -25,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) on_poison: OnPoison,
     /// Whether its holder, or somebody whom it waits for, has said to be stuck.
     pub(crate) poisoned: bool,
+    /// Whether it did not wait, and was right.
+    pub(crate) validated: bool,
     /// In the order in which they were declared.
     pub(crate) latches: Latches,
     /// How its latches of each scope and access are kept in line.
@@ -83,6 +85,9 @@ pub(crate) struct Contended {
     /// The wait for the first earlier conflict to the last, if one has begun and not ended.
     pub(crate) wait: Option<Wait>,
 }
+
+/// A list of those parked on a request is kept with its block if it has room for no more than this.
+const PARKED_KEPT: usize = 16;
 
 /// Those who are parked on one request. Mostly it is one.
 pub(crate) type ParkedHere = SmallVec<[Parked; 1]>;
@@ -153,6 +158,11 @@ impl Request {
         self.contended.as_ref()?.wait.as_ref()
     }
 
+    /// Whether it has found out that no earlier conflict is left.
+    pub(crate) fn holds(&self) -> bool {
+        (self.contended.as_ref()).is_none_or(|contended| contended.found == Found::Nothing)
+    }
+
     /// The earlier request that it has last been found to conflict with, which may be released by now.
     pub(crate) fn waits_for(&self) -> Option<RequestId> {
         self.contended.as_ref()?.found.conflict()
@@ -171,6 +181,7 @@ impl Request {
         self.kind = Kind::default();
         self.on_poison = OnPoison::default();
         self.poisoned = false;
+        self.validated = false;
         self.latches.clear();
         self.parts = Default::default();
         self.covers = None;
@@ -183,6 +194,10 @@ impl Request {
 
 impl Contended {
     fn clear(&mut self) {
+        // Many may have been parked here.
+        if self.parked_here.capacity() > PARKED_KEPT {
+            self.parked_here = ParkedHere::new();
+        }
         self.parked_here.clear();
         self.look = Look::default();
         self.found = Found::default();

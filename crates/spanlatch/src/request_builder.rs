@@ -9,6 +9,7 @@ use spanset::{Access, SpanSet};
 use crate::error::{OptimisticError, ShuttingDown, TryAcquireError, WaitError};
 use crate::guard::{Guard, Place};
 use crate::label::Label;
+use crate::latch::Latch;
 use crate::look::Found;
 use crate::manager::{Manager, Shared};
 use crate::optimistic::Optimistic;
@@ -16,6 +17,10 @@ use crate::pending::{Pending, WaitFor};
 use crate::poison::OnPoison;
 use crate::request::{Kind, Request};
 use crate::spare;
+
+/// In how many bounded stays under the mutex an optimistic request tries to settle what others have left
+/// unsettled in its way.
+const STAYS: usize = 8;
 
 /// A request that is about to be made: what [`Manager::request`] returns.
 ///
@@ -127,8 +132,13 @@ impl RequestBuilder {
             }
             line.try_sequence(self.request)
         };
-        // A request that was refused is dropped here, after unlocking.
-        let (slot, found) = sequenced.map_err(|_refused| TryAcquireError::WouldWait)?;
+        let (slot, found) = match sequenced {
+            Ok(sequenced) => sequenced,
+            Err(refused) => {
+                spare::give(refused, self.shared);
+                return Err(TryAcquireError::WouldWait);
+            }
+        };
         let mut pending = Pending::new(Place::new(self.shared, slot), found == Found::Nothing);
         // Where the look ran out of steps, it goes on from a place in line, or others could pass.
         if !pending.is_ready() {
@@ -161,15 +171,17 @@ impl RequestBuilder {
                 write.declaration(),
             )));
         }
-        let mut request = Some(self.request);
+        let declared = cfg!(debug_assertions)
+            .then(|| (self.request.latches.iter().map(Latch::declaration)).collect());
+        let (mut request, mut stays) = (Some(self.request), STAYS);
         let sequenced = self.shared.in_stays(|line| match line.is_shut_down() {
             true => Some(Err(OptimisticError::ShuttingDown)),
-            false => line.sequence_optimistic(&mut request).map(Ok),
+            false => line.sequence_optimistic(&mut request, &mut stays).map(Ok),
         });
         let (slot, found, writes) = sequenced?;
         let place = Place::new(self.shared, slot);
         let pending = Pending::new(place, found == Found::Nothing);
-        Ok(Optimistic::new(pending, writes))
+        Ok(Optimistic::new(pending, writes, declared))
     }
 }
 

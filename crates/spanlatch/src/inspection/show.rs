@@ -115,7 +115,7 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// `17 "backup" holds for 3.2s: write ["a"]`, or the same of one that waits.
+/// `17 "backup" holds for 3.2 s, write ["a"]`, or the same of one that waits.
 impl fmt::Display for Inspected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.request)?;

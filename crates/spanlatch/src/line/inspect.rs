@@ -17,14 +17,14 @@ pub(crate) struct Details {
     pub(crate) poisoned: bool,
     pub(crate) held_since: Option<Instant>,
     pub(crate) waits_since: Option<Instant>,
+    pub(crate) validated: bool,
 }
 
 impl Line {
-    /// A snapshot of all latches, O(1); `None` if more reads are still to be put into their trees than one
-    /// stay under the mutex allows: ask again.
-    pub(crate) fn note(&mut self) -> Option<Noted> {
+    /// A snapshot in which all latches are that were sequenced before `sequence`, O(1); `None` if more of
+    /// them are still to be put into their trees than one stay under the mutex allows: ask again.
+    pub(crate) fn note(&mut self, sequence: u64) -> Option<Noted> {
         let mut steps = self.steps;
-        let sequence = self.next_sequence;
         let requests = &mut self.requests;
         let settled = (self.scopes.iter_mut().zip(SCOPES)).all(|(latched, scope)| {
             latched.settle(requests, scope, sequence, &mut steps)
@@ -49,6 +49,7 @@ impl Line {
                 poisoned: request.poisoned,
                 held_since: request.held_since,
                 waits_since: request.wait().map(|wait| wait.since),
+                validated: request.validated,
             })
         };
         requests.iter().map(details).collect()

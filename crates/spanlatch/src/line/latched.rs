@@ -218,6 +218,8 @@ fn settle_part(
         if (latch.scope, latch.access) == (scope, access) {
             *steps = steps.saturating_sub(SETTLING);
             pool.insert_in_tree(latch, Owner::new(latch, request.id, index));
+        } else {
+            *steps -= 1;
         }
         part.settled = index as u32 + 1;
     }

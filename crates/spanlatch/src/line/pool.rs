@@ -15,6 +15,8 @@ pub(crate) struct Pool {
     pub(crate) tree: LatchTree,
     /// How many latches in a row have found no room among the recent ones.
     refused: usize,
+    /// How often recent ones have moved to the tree.
+    moves: u64,
 }
 
 impl Pool {
@@ -24,6 +26,7 @@ impl Pool {
             recent: Recent::new(recent),
             tree: LatchTree::default(),
             refused: 0,
+            moves: 0,
         }
     }
 
@@ -49,6 +52,8 @@ impl Pool {
         sequence: u64,
         steps: &mut usize,
     ) -> Found {
+        // Recent ones may have moved to the tree, behind the search.
+        let before = look.resume(self.moves);
         let found = look.search(&self.tree, access, latch, sequence, steps);
         let recent = self.recent.candidates(&latch.interval).filter(|owner| {
             owner.sequence < sequence
@@ -58,12 +63,13 @@ impl Pool {
         let Some(recent) = recent.max_by_key(|owner| owner.sequence) else {
             return found;
         };
-        // From the beginning next time: by then, recent ones may be in the tree, anywhere.
-        look.restart();
         match found {
-            Found::Conflict(in_tree) if in_tree.sequence > recent.sequence => found,
-            _ => Found::Conflict(*recent),
+            Found::Conflict(in_tree) if in_tree.sequence > recent.sequence => return found,
+            // It is still to be waited for.
+            Found::Conflict(_) => look.go_back(before),
+            Found::Nothing | Found::OutOfSteps => {}
         }
+        Found::Conflict(*recent)
     }
 
     /// Inserts one of so many latches: among the recent ones if there is room, and if they would not take it
@@ -92,6 +98,7 @@ impl Pool {
     /// Moves the recent ones to the tree.
     pub(crate) fn make_room(&mut self, requests: &Slots) {
         self.refused = 0;
+        self.moves += 1;
         for owner in self.recent.drain() {
             let displaced = (self.tree).insert(requests.latch(&owner).interval.clone(), owner);
             debug_assert!(displaced.is_none(), "a latch displaced another");

@@ -106,7 +106,8 @@ impl Line {
         parking: &mut Option<Parking>,
         metrics: &LatchMetrics,
     ) -> Option<Waiting> {
-        if self.shut_down {
+        // Whoever has found out that nothing is left holds its latches.
+        if self.shut_down && !self.requests[slot].holds() {
             return Some(Waiting::Failed(WaitError::ShuttingDown));
         }
         Some(match self.look(slot) {
@@ -181,7 +182,8 @@ impl Line {
             return;
         }
         let position = Some(parked_here.len());
-        parked_here.extend(waker.take().map(|waker| Parked { slot, waker }));
+        let waker = waker.take().expect("prepared to park");
+        parked_here.push(Parked { slot, waker });
         let wait = &mut self.requests[slot].contended().wait;
         if let Some(wait) = wait {
             (wait.on, wait.position) = (on, position);

@@ -130,3 +130,22 @@ fn a_guard_outlives_its_manager_and_can_be_released_elsewhere() {
         assert!(released.load(Ordering::Acquire));
     });
 }
+
+#[test]
+fn a_request_that_has_found_itself_ready_gets_its_guard_after_a_shutdown() {
+    for parks in [false, true] {
+        let manager = Manager::new();
+        let first = manager.acquire(&spans("W a")).unwrap();
+        let mut ready = crate::wake::Task::new(manager.sequence(&spans("R a")).unwrap());
+        let unaware = manager.sequence(&spans("R a")).unwrap();
+        if parks {
+            assert!(ready.poll().is_pending());
+        }
+        drop(first);
+        assert!(ready.pending.is_ready());
+        manager.shut_down();
+        drop(ready.pending.wait().unwrap());
+        assert_eq!(unaware.wait().unwrap_err(), WaitError::ShuttingDown);
+        assert_eq!(manager.counts(), Default::default());
+    }
+}

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Instant;
 
-use spanlatch::{Manager, OptimisticError, ShuttingDown, TryAcquireError, WaitError};
+use spanlatch::{Manager, OptimisticError, ShuttingDown, State, TryAcquireError, WaitError};
 
 use crate::notation::spans;
 
@@ -177,4 +177,30 @@ fn an_optimistic_read_that_changes_its_mind_waits_like_any_other() {
     assert!(!pending.is_ready());
     drop(write);
     drop(pending.wait().unwrap());
+}
+
+#[test]
+fn a_validated_read_is_where_a_blocking_chain_begins() {
+    let manager = Manager::new();
+    let _write = manager.acquire(&spans("W m")).unwrap();
+    let scan = manager.sequence_optimistic(&spans("R [a,z)")).unwrap();
+    let valid = scan.check_no_conflicts(&spans("R [a,c)")).unwrap();
+    let behind = manager.sequence(&spans("W c")).unwrap();
+    let picture = manager.inspect();
+    assert!(matches!(picture.requests[1].state, State::Holding { .. }));
+    assert!(matches!(
+        picture.requests[2].state,
+        State::Waiting { head: 1, .. }
+    ));
+    drop((valid, behind));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "undeclared read of [\"b\"]")]
+fn what_was_not_declared_cannot_be_checked_afterwards() {
+    let manager = Manager::new();
+    let _write = manager.acquire(&spans("W b")).unwrap();
+    let scan = manager.sequence_optimistic(&spans("R a")).unwrap();
+    drop(scan.check_no_conflicts(&spans("R b")));
 }

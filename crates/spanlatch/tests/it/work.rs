@@ -25,6 +25,17 @@ fn a_request_for_up_to_eight_spans_allocates_nothing_once_its_thread_has_made_on
 }
 
 #[test]
+fn a_write_among_many_that_are_held_allocates_nothing() {
+    let manager = Manager::new();
+    let held = Vec::from_iter((0..100).map(|key| manager.acquire(&spans(&format!("W {key}")))));
+    let spans = spans("W a; R b");
+    drop(manager.acquire(&spans).unwrap());
+    let counted = measure(|| drop(manager.acquire(&spans).unwrap()));
+    assert_eq!(counted.count_total, 0);
+    drop(held);
+}
+
+#[test]
 fn a_request_for_one_span_that_is_never_released_allocates_once() {
     let manager = Manager::new();
     let spans = spans("R a");
@@ -118,9 +129,23 @@ fn released_latches_leave_no_memory_behind() {
             spans.iter().map(|spans| manager.acquire(spans).unwrap()),
         ))
     };
+    let many_waiters = || {
+        let holder = manager.acquire(&spans[0]).unwrap();
+        let tasks = Vec::from_iter((0..5_000).map(|_| {
+            let mut task = Task::new(manager.sequence(&spans[0]).unwrap());
+            assert!(task.poll().is_pending());
+            task
+        }));
+        drop(holder);
+        drop(tasks);
+    };
     // The blocks that the thread keeps for its next requests.
     all();
-    let counted = measure(all);
+    many_waiters();
+    let counted = measure(|| {
+        all();
+        many_waiters();
+    });
     assert!(counted.bytes_max > 1_000_000, "{} bytes", counted.bytes_max);
     assert!(
         counted.bytes_current < 10_000,
