@@ -197,9 +197,22 @@ impl Line {
 
     /// The first, bounded look of a request that is not in line yet: all who are, are earlier.
     fn look_first(&mut self, request: &mut Request) -> Found {
+        // Where nothing is in the way of a cover, nothing is in the way of what it covers.
+        let free = SCOPES.map(|scope| {
+            let cover = request
+                .covers
+                .as_ref()
+                .and_then(|covers| covers[scope as usize].as_ref());
+            cover.is_some_and(|cover| {
+                !self.scopes[scope as usize].may_conflict(Access::Write, cover)
+            })
+        });
         for (index, latch) in request.latches.iter().enumerate() {
-            let latched = &mut self.scopes[latch.scope as usize];
-            if latched.may_conflict(latch) {
+            let scope = latch.scope as usize;
+            if free[scope] && latch.access == Access::Write {
+                continue;
+            }
+            if self.scopes[scope].may_conflict(latch.access, &latch.interval) {
                 return self.look_first_from(index, request);
             }
         }
@@ -242,9 +255,11 @@ impl Line {
             latched.divide(request, scope);
         }
         let mut make_room = [false; 2];
-        for (index, latch) in request.latches.iter().enumerate() {
-            let scope = latch.scope as usize;
-            make_room[scope] |= self.scopes[scope].insert(latch, request, index);
+        if request.any_part(|part| !part.unsettled) {
+            for (index, latch) in request.latches.iter().enumerate() {
+                let scope = latch.scope as usize;
+                make_room[scope] |= self.scopes[scope].insert(latch, request, index);
+            }
         }
         let parts = request.parts;
         for ((latched, [reads, _]), make_room) in self.scopes.iter_mut().zip(parts).zip(make_room) {
@@ -318,8 +333,10 @@ impl Line {
             }
         }
         if request.kind == Kind::Latches {
-            for (index, latch) in request.latches.iter().enumerate() {
-                self.scopes[latch.scope as usize].remove(latch, &request, index);
+            if request.any_part(|part| !part.is_untouched()) {
+                for (index, latch) in request.latches.iter().enumerate() {
+                    self.scopes[latch.scope as usize].remove(latch, &request, index);
+                }
             }
             for (latched, scope) in self.scopes.iter_mut().zip(SCOPES) {
                 latched.uncover(&request, scope);

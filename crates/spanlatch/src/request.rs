@@ -53,6 +53,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Whether all of them, if there are any, are still to be settled.
+    #[inline]
+    pub(crate) fn is_untouched(self) -> bool {
+        self.unsettled && self.settled == 0
+    }
+
     /// Whether the latch at `index` is where a search finds it.
     #[inline]
     pub(crate) fn is_settled(self, index: usize) -> bool {
@@ -145,6 +151,13 @@ impl Request {
     /// Its side of conflicts, made if there is none yet.
     pub(crate) fn contended(&mut self) -> &mut Contended {
         self.contended.get_or_insert_default()
+    }
+
+    /// Whether this holds for any part that is not empty.
+    #[inline]
+    pub(crate) fn any_part(&self, holds: impl Fn(Part) -> bool) -> bool {
+        let parts = self.parts.as_flattened();
+        parts.iter().any(|part| part.len > 0 && holds(*part))
     }
 
     /// The part of its latches that this one belongs to.

@@ -1,6 +1,7 @@
 //! The latches of one scope.
 
-use spanset::{Access, Scope};
+use interval_btree::Interval;
+use spanset::{Access, CompactKey, Scope};
 
 use super::pool::Pool;
 use super::recent::Recent;
@@ -51,12 +52,16 @@ impl Latched {
     #[inline]
     pub(crate) fn divide(&mut self, request: &mut Request, scope: Scope) {
         let [reads, writes] = &mut request.parts[scope as usize];
-        reads.unsettled = reads.len as usize > self.reads.recent.room();
+        if reads.len as usize > self.reads.recent.room() {
+            reads.unsettled = true;
+            self.unsettled_reads += reads.len as usize;
+        }
         if let Some(covers) = &request.covers
             && let Some(cover) = &covers[scope as usize]
             && self.covers.room() > 0
         {
             writes.unsettled = true;
+            self.unsettled_writes += writes.len as usize;
             self.covers.push(cover, Owner::of(request.id));
         }
     }
@@ -67,8 +72,8 @@ impl Latched {
     pub(crate) fn insert(&mut self, latch: &Latch, request: &Request, index: usize) -> bool {
         let part = request.part(latch);
         match (latch.access, part.unsettled) {
-            (Access::Read, true) => self.unsettled_reads += 1,
-            (Access::Write, true) => self.unsettled_writes += 1,
+            // They have been counted.
+            (_, true) => {}
             (Access::Read, false) => {
                 let owner = Owner::new(latch, request.id, index);
                 self.reads.recent.push(&latch.interval, owner);
@@ -84,7 +89,11 @@ impl Latched {
     /// Takes a latch of a request out of the line. O(log n).
     #[inline]
     pub(crate) fn remove(&mut self, latch: &Latch, request: &Request, index: usize) {
-        match (latch.access, request.part(latch).is_settled(index)) {
+        let part = request.part(latch);
+        if part.is_untouched() {
+            return;
+        }
+        match (latch.access, part.is_settled(index)) {
             (Access::Read, false) => self.unsettled_reads -= 1,
             (Access::Write, false) => self.unsettled_writes -= 1,
             (Access::Read, true) => self.reads.remove(latch, request.id, index),
@@ -92,22 +101,29 @@ impl Latched {
         }
     }
 
-    /// Takes the cover of a request out of the line, if it is there.
+    /// Takes what stands for many latches of a request out of the line, if it is there.
     #[inline]
     pub(crate) fn uncover(&mut self, request: &Request, scope: Scope) {
-        if request.parts[scope as usize][Access::Write as usize].unsettled {
+        let [reads, writes] = request.parts[scope as usize];
+        if reads.is_untouched() {
+            self.unsettled_reads -= reads.len as usize;
+        }
+        if writes.is_untouched() {
+            self.unsettled_writes -= writes.len as usize;
+        }
+        if writes.unsettled {
             self.covers.remove(&Owner::of(request.id));
         }
     }
 
-    /// Whether any latch overlaps this one that may conflict with it, as far as a glance tells: mostly
-    /// none does. O(log n).
+    /// Whether any latch overlaps an interval that may conflict with a latch there, as far as a glance tells:
+    /// mostly none does. O(log n).
     #[inline]
-    pub(crate) fn may_conflict(&self, latch: &Latch) -> bool {
-        self.writes.may_overlap(&latch.interval)
-            || self.covers.may_overlap(&latch.interval)
-            || latch.access == Access::Write
-                && (self.unsettled_reads > 0 || self.reads.may_overlap(&latch.interval))
+    pub(crate) fn may_conflict(&self, access: Access, interval: &Interval<CompactKey>) -> bool {
+        self.writes.may_overlap(interval)
+            || self.covers.may_overlap(interval)
+            || access == Access::Write
+                && (self.unsettled_reads > 0 || self.reads.may_overlap(interval))
     }
 
     /// Looks for earlier conflicts with one latch, from where `look` stopped, in at most `steps` steps.
