@@ -131,6 +131,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
+    #[inline]
     pub(crate) fn new(latch: &Latch, request: RequestId, index: usize) -> Self {
         Owner {
             sequence: request.sequence,

@@ -150,22 +150,24 @@ pub(crate) struct Released {
 }
 
 impl Line {
-    /// Takes the next place in line, and begins to look for earlier conflicts. Returns the slot.
-    /// O(k log n) for k latches among n.
-    pub(crate) fn sequence(&mut self, mut request: Box<Request>) -> (u32, Found) {
-        let found = self.look_first(&mut request);
-        (self.enter(request, found), found)
+    /// Takes the next place in line, and begins to look for earlier conflicts. Returns the slot, and whether
+    /// there are none. O(k log n) for k latches among n.
+    pub(crate) fn sequence(&mut self, mut request: Box<Request>) -> (u32, bool) {
+        let ready = self.look_first(&mut request) == Found::Nothing;
+        (self.enter(request, ready), ready)
     }
 
     /// As [`sequence`](Self::sequence), but gives the request back if the look finds a conflict.
     pub(crate) fn try_sequence(
         &mut self,
         mut request: Box<Request>,
-    ) -> Result<(u32, Found), Box<Request>> {
-        match self.look_first(&mut request) {
-            Found::Conflict(_) => Err(request),
-            found => Ok((self.enter(request, found), found)),
-        }
+    ) -> Result<(u32, bool), Box<Request>> {
+        let ready = match self.look_first(&mut request) {
+            Found::Conflict(_) => return Err(request),
+            Found::OutOfSteps => false,
+            Found::Nothing => true,
+        };
+        Ok((self.enter(request, ready), ready))
     }
 
     /// As [`sequence`](Self::sequence), with a snapshot of the writes by scope as they were before; none
@@ -175,7 +177,7 @@ impl Line {
         &mut self,
         request: &mut Option<Box<Request>>,
         stays: &mut usize,
-    ) -> Option<(u32, Found, Option<[LatchTree; 2]>)> {
+    ) -> Option<(u32, bool, Option<[LatchTree; 2]>)> {
         *stays = stays.saturating_sub(1);
         let mut steps = if *stays == 0 { usize::MAX } else { self.steps };
         for latch in request.iter().flat_map(|request| &request.latches) {
@@ -185,14 +187,14 @@ impl Line {
             }
         }
         let mut request = request.take()?;
-        let found = self.look_first(&mut request);
-        let writes = (found != Found::Nothing).then(|| {
+        let ready = self.look_first(&mut request) == Found::Nothing;
+        let writes = (!ready).then(|| {
             self.scopes.each_mut().map(|latched| {
                 latched.writes.make_room(&self.requests);
                 latched.writes.tree.clone()
             })
         });
-        Some((self.enter(request, found), found, writes))
+        Some((self.enter(request, ready), ready, writes))
     }
 
     /// The first, bounded look of a request that is not in line yet: all who are, are earlier.
@@ -240,13 +242,10 @@ impl Line {
     }
 
     /// Puts a request at the end of the line.
-    fn enter(&mut self, request: Box<Request>, found: Found) -> u32 {
+    fn enter(&mut self, request: Box<Request>, ready: bool) -> u32 {
         let request = self.requests.insert(self.next_sequence, request);
         self.next_sequence += 1;
-        request.held_since = match found {
-            Found::Nothing => self.last_tick,
-            _ => None,
-        };
+        request.held_since = self.last_tick.filter(|_| ready);
         let slot = request.id.slot;
         if request.kind == Kind::WaitsOnly {
             return slot;

@@ -196,7 +196,10 @@ impl Request {
         self.poisoned = false;
         self.validated = false;
         self.latches.clear();
-        self.parts = Default::default();
+        for part in self.parts.as_flattened_mut() {
+            // One by one: as a whole, they would be copied with their padding, byte by byte.
+            (part.len, part.settled, part.unsettled) = (0, 0, false);
+        }
         self.covers = None;
         self.label = None;
         if let Some(contended) = &mut self.contended {

@@ -10,7 +10,6 @@ use crate::error::{OptimisticError, ShuttingDown, TryAcquireError, WaitError};
 use crate::guard::{Guard, Place};
 use crate::label::Label;
 use crate::latch::Latch;
-use crate::look::Found;
 use crate::manager::{Manager, Shared};
 use crate::optimistic::Optimistic;
 use crate::pending::{Pending, WaitFor};
@@ -77,21 +76,21 @@ impl RequestBuilder {
     /// As [`Manager::sequence`].
     #[inline]
     pub fn sequence(self) -> Result<Pending, ShuttingDown> {
-        let (place, found) = self.enter()?;
-        Ok(Pending::new(place, found == Found::Nothing))
+        let (place, ready) = self.enter()?;
+        Ok(Pending::new(place, ready))
     }
 
-    /// Takes a place in line, and a first look.
+    /// Takes a place in line, and a first look; says whether nothing is in the way.
     #[inline]
-    fn enter(self) -> Result<(Place, Found), ShuttingDown> {
-        let (slot, found) = {
+    fn enter(self) -> Result<(Place, bool), ShuttingDown> {
+        let (slot, ready) = {
             let mut line = self.shared.line.lock();
             if line.is_shut_down() {
                 return Err(ShuttingDown);
             }
             line.sequence(self.request)
         };
-        Ok((Place::new(self.shared, slot), found))
+        Ok((Place::new(self.shared, slot), ready))
     }
 
     /// As [`Manager::acquire`].
@@ -102,8 +101,8 @@ impl RequestBuilder {
     #[inline]
     pub fn acquire(self) -> Result<Guard, WaitError> {
         match self.enter()? {
-            (place, Found::Nothing) => Ok(Guard::new(place)),
-            (place, _) => Pending::new(place, false).wait(),
+            (place, true) => Ok(Guard::new(place)),
+            (place, false) => Pending::new(place, false).wait(),
         }
     }
 
@@ -132,14 +131,14 @@ impl RequestBuilder {
             }
             line.try_sequence(self.request)
         };
-        let (slot, found) = match sequenced {
+        let (slot, ready) = match sequenced {
             Ok(sequenced) => sequenced,
             Err(refused) => {
                 spare::give(refused, self.shared);
                 return Err(TryAcquireError::WouldWait);
             }
         };
-        let mut pending = Pending::new(Place::new(self.shared, slot), found == Found::Nothing);
+        let mut pending = Pending::new(Place::new(self.shared, slot), ready);
         // Where the look ran out of steps, it goes on from a place in line, or others could pass.
         if !pending.is_ready() {
             return Err(TryAcquireError::WouldWait);
@@ -178,9 +177,9 @@ impl RequestBuilder {
             true => Some(Err(OptimisticError::ShuttingDown)),
             false => line.sequence_optimistic(&mut request, &mut stays).map(Ok),
         });
-        let (slot, found, writes) = sequenced?;
+        let (slot, ready, writes) = sequenced?;
         let place = Place::new(self.shared, slot);
-        let pending = Pending::new(place, found == Found::Nothing);
+        let pending = Pending::new(place, ready);
         Ok(Optimistic::new(pending, writes, declared))
     }
 }
