@@ -116,10 +116,14 @@ pub(crate) fn inspect(shared: &Shared) -> Inspection {
             Some((wants, other)) => State::Waiting {
                 elapsed: details.and_then(|d| d.waits_since).map(elapsed),
                 wants: Box::new(wants.declaration()),
-                on: other.sequence,
-                conflict: Box::new(owned[&other.sequence].latches[&other.index()].declaration()),
+                on: other.seat.sequence,
+                conflict: Box::new(
+                    owned[&other.seat.sequence].latches[&other.seat.index()].declaration(),
+                ),
                 // Whoever is waited for is earlier, and has its head already.
-                head: *heads.get(&other.sequence).unwrap_or(&other.sequence),
+                head: *heads
+                    .get(&other.seat.sequence)
+                    .unwrap_or(&other.seat.sequence),
             },
         };
         if let State::Waiting { head, .. } = state {
@@ -150,9 +154,9 @@ fn owned(noted: &Noted, end: u64) -> BTreeMap<u64, Own> {
     let mut owned = BTreeMap::new();
     for (trees, scope) in noted.iter().zip(SCOPES) {
         for (tree, access) in trees.iter().zip(ACCESSES) {
-            for (interval, owner) in tree.iter().filter(|(_, owner)| owner.sequence < end) {
-                let own = owned.entry(owner.sequence).or_insert_with(|| Own {
-                    id: owner.request(),
+            for (interval, owner) in tree.iter().filter(|(_, owner)| owner.seat.sequence < end) {
+                let own = owned.entry(owner.seat.sequence).or_insert_with(|| Own {
+                    id: owner.seat.request(),
                     latches: BTreeMap::new(),
                 });
                 let latch = Latch {
@@ -161,7 +165,7 @@ fn owned(noted: &Noted, end: u64) -> BTreeMap<u64, Own> {
                     scope,
                     timestamp: owner.timestamp,
                 };
-                own.latches.insert(owner.index(), latch);
+                own.latches.insert(owner.seat.index(), latch);
             }
         }
     }

@@ -116,62 +116,72 @@ impl fmt::Display for Listed {
     }
 }
 
+/// Whose a latch is: a request, and which of its latches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// The request's place in line.
+    pub(crate) sequence: u64,
+    slot: u32,
+    /// A request may declare one interval several times.
+    index: u32,
+}
+
+impl Seat {
+    #[inline]
+    pub(crate) fn new(request: RequestId, index: usize) -> Self {
+        Seat {
+            sequence: request.sequence,
+            slot: request.slot,
+            index: u32::try_from(index).expect("fewer than 2^32 spans in one request"),
+        }
+    }
+
+    pub(crate) fn request(self) -> RequestId {
+        RequestId {
+            sequence: self.sequence,
+            slot: self.slot,
+        }
+    }
+
+    /// Which of the request's latches this is.
+    pub(crate) fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// What a tree keeps beside a latch's interval: whose it is, and as of when.
 ///
 /// Among latches on one interval the newest request comes first: a queue of writers on one key is
 /// then a chain in which each parks on the one just ahead of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    /// The request's place in line.
-    pub(crate) sequence: u64,
-    slot: u32,
-    /// Which of the request's latches this is; a request may declare one interval several times.
-    index: u32,
+    pub(crate) seat: Seat,
     pub(crate) timestamp: Option<Timestamp>,
 }
 
 impl Owner {
     #[inline]
-    pub(crate) fn new(latch: &Latch, request: RequestId, index: usize) -> Self {
+    pub(crate) fn new(latch: &Latch, seat: Seat) -> Self {
         Owner {
-            sequence: request.sequence,
-            slot: request.slot,
-            index: u32::try_from(index).expect("fewer than 2^32 spans in one request"),
+            seat,
             timestamp: latch.timestamp,
         }
     }
 
     /// In order, what lies on one interval between the latches of later requests and those of this one.
     pub(crate) fn at(sequence: u64) -> Self {
-        Owner::of(RequestId { sequence, slot: 0 })
-    }
-
-    /// That of a request's first latch, to stand for all.
-    pub(crate) fn of(RequestId { sequence, slot }: RequestId) -> Self {
+        let request = RequestId { sequence, slot: 0 };
         Owner {
-            sequence,
-            slot,
-            index: 0,
+            seat: Seat::new(request, 0),
             timestamp: None,
-        }
-    }
-
-    /// Which of the request's latches this is.
-    pub(crate) fn index(&self) -> usize {
-        self.index as usize
-    }
-
-    pub(crate) fn request(&self) -> RequestId {
-        RequestId {
-            sequence: self.sequence,
-            slot: self.slot,
         }
     }
 }
 
 impl Ord for Owner {
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.sequence, self.index).cmp(&(self.sequence, other.index))
+        let (one, two) = (self.seat, other.seat);
+        (two.sequence, one.index).cmp(&(one.sequence, two.index))
     }
 }
 

@@ -14,7 +14,7 @@ use spanlatch_metrics::LatchMetrics;
 use spanset::Access;
 
 use crate::counts::Counts;
-use crate::latch::{Listed, Owner, SCOPES};
+use crate::latch::{Listed, SCOPES, Seat};
 use crate::look::{Found, LatchTree, Look};
 use crate::manager::Shared;
 use crate::request::{Kind, Request};
@@ -78,8 +78,8 @@ impl Line {
                     Access::Read => &latched.reads,
                     Access::Write => &latched.writes,
                 };
-                let owner = Owner::new(latch, id, index);
-                assert_eq!(pool.contains(&latch.interval, &owner), settled, "pools");
+                let seat = Seat::new(id, index);
+                assert_eq!(pool.contains(latch, seat), settled, "pools");
                 let counted = if settled { &mut pools } else { &mut unsettled };
                 counted[latch.scope as usize][latch.access as usize] += 1;
             }
@@ -100,8 +100,8 @@ impl Line {
                 let [reads, writes] = request.parts[scope as usize];
                 let queued = queue.contains(&request.id.slot);
                 assert_eq!(reads.unsettled, queued, "unsettled");
-                let owner = Owner::of(request.id);
-                assert_eq!(writes.unsettled, latched.covers.contains(&owner), "covered");
+                let seat = Seat::new(request.id, 0);
+                assert_eq!(writes.unsettled, latched.covers.contains(&seat), "covered");
                 let cover = request
                     .covers
                     .iter()
@@ -281,7 +281,7 @@ impl Line {
         };
         match found {
             Found::Nothing => return Found::Nothing,
-            Found::Conflict(on) if self.requests.contains(on.request()) => return found,
+            Found::Conflict(on) if self.requests.contains(on.seat.request()) => return found,
             Found::Conflict(_) | Found::OutOfSteps => {}
         }
         let mut look = std::mem::take(&mut self.requests[slot].contended().look);

@@ -52,7 +52,7 @@ impl Found {
     /// The conflict that was found.
     pub(crate) fn conflict(self) -> Option<RequestId> {
         match self {
-            Found::Conflict(on) => Some(on.request()),
+            Found::Conflict(on) => Some(on.seat.request()),
             Found::Nothing | Found::OutOfSteps => None,
         }
     }
@@ -98,7 +98,7 @@ impl Look {
         };
         let mut passed = None;
         while let Some((interval, owner)) = entries.next() {
-            let earlier = owner.sequence < sequence;
+            let earlier = owner.seat.sequence < sequence;
             let conflict =
                 earlier && conflicts((latch.access, latch.timestamp), (access, owner.timestamp));
             if conflict || *steps == 0 {
@@ -109,7 +109,7 @@ impl Look {
                 };
             }
             *steps -= 1;
-            if owner.sequence > sequence && passed.replace(interval) == Some(interval) {
+            if owner.seat.sequence > sequence && passed.replace(interval) == Some(interval) {
                 // On one interval the newest come first, and there may be many: go to the earlier ones.
                 let last_later = (interval, &Owner::at(sequence));
                 entries = tree.overlapping_after(&latch.interval, last_later);

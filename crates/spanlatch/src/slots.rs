@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::latch::{Latch, Owner, RequestId};
+use crate::latch::{Latch, RequestId, Seat};
 use crate::request::Request;
 
 /// How many slots are kept when nobody is in line.
@@ -78,8 +78,8 @@ impl Slots {
     }
 
     /// A latch that is in line.
-    pub(crate) fn latch(&self, owner: &Owner) -> &Latch {
-        &self[owner.request().slot].latches[owner.index()]
+    pub(crate) fn latch(&self, seat: &Seat) -> &Latch {
+        &self[seat.request().slot].latches[seat.index()]
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -5,7 +5,7 @@ use spanset::{Access, CompactKey, Scope};
 
 use super::pool::Pool;
 use super::recent::Recent;
-use crate::latch::{Latch, Owner};
+use crate::latch::{Latch, Seat};
 use crate::look::{Found, Look, Phase};
 use crate::queue::Queue;
 use crate::request::Request;
@@ -62,7 +62,7 @@ impl Latched {
         {
             writes.unsettled = true;
             self.unsettled_writes += writes.len as usize;
-            self.covers.push(cover, Owner::of(request.id));
+            self.covers.push(cover, Seat::new(request.id, 0));
         }
     }
 
@@ -75,12 +75,12 @@ impl Latched {
             // They have been counted.
             (_, true) => {}
             (Access::Read, false) => {
-                let owner = Owner::new(latch, request.id, index);
-                self.reads.recent.push(&latch.interval, owner);
+                let seat = Seat::new(request.id, index);
+                self.reads.recent.push(&latch.interval, seat);
             }
             (Access::Write, false) => {
-                let owner = Owner::new(latch, request.id, index);
-                return self.writes.insert(latch, owner, part.len);
+                let seat = Seat::new(request.id, index);
+                return self.writes.insert(latch, seat, part.len);
             }
         }
         false
@@ -96,8 +96,8 @@ impl Latched {
         match (latch.access, part.is_settled(index)) {
             (Access::Read, false) => self.unsettled_reads -= 1,
             (Access::Write, false) => self.unsettled_writes -= 1,
-            (Access::Read, true) => self.reads.remove(latch, request.id, index),
-            (Access::Write, true) => self.writes.remove(latch, request.id, index),
+            (Access::Read, true) => self.reads.remove(latch, Seat::new(request.id, index)),
+            (Access::Write, true) => self.writes.remove(latch, Seat::new(request.id, index)),
         }
     }
 
@@ -112,7 +112,7 @@ impl Latched {
             self.unsettled_writes -= writes.len as usize;
         }
         if writes.unsettled {
-            self.covers.remove(&Owner::of(request.id));
+            self.covers.remove(&Seat::new(request.id, 0));
         }
     }
 
@@ -190,10 +190,10 @@ impl Latched {
         steps: &mut usize,
     ) -> bool {
         loop {
-            let cover = self.covers.candidates(&latch.interval).find(|owner| {
-                let covers = requests[owner.request().slot].covers.iter();
+            let cover = self.covers.candidates(&latch.interval).find(|seat| {
+                let covers = requests[seat.request().slot].covers.iter();
                 let mut covers = covers.flat_map(|covers| &covers[latch.scope as usize]);
-                owner.sequence < sequence && covers.any(|cover| cover.overlaps(&latch.interval))
+                seat.sequence < sequence && covers.any(|cover| cover.overlaps(&latch.interval))
             });
             let Some(&cover) = cover else {
                 return true;
@@ -233,7 +233,7 @@ fn settle_part(
         }
         if (latch.scope, latch.access) == (scope, access) {
             *steps = steps.saturating_sub(SETTLING);
-            pool.insert_in_tree(latch, Owner::new(latch, request.id, index));
+            pool.insert_in_tree(latch, Seat::new(request.id, index));
         } else {
             *steps -= 1;
         }

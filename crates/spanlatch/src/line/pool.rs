@@ -4,7 +4,7 @@ use interval_btree::Interval;
 use spanset::{Access, CompactKey, conflicts};
 
 use super::recent::Recent;
-use crate::latch::{Latch, Owner, RequestId};
+use crate::latch::{Latch, Owner, Seat};
 use crate::look::{Found, LatchTree, Look};
 use crate::slots::Slots;
 
@@ -55,43 +55,44 @@ impl Pool {
         // Recent ones may have moved to the tree, behind the search.
         let before = look.resume(self.moves);
         let found = look.search(&self.tree, access, latch, sequence, steps);
-        let recent = self.recent.candidates(&latch.interval).filter(|owner| {
-            owner.sequence < sequence
-                && conflicts((latch.access, latch.timestamp), (access, owner.timestamp))
-                && requests.latch(owner).interval.overlaps(&latch.interval)
+        let recent = self.recent.candidates(&latch.interval).filter(|seat| {
+            let other = requests.latch(seat);
+            seat.sequence < sequence
+                && conflicts((latch.access, latch.timestamp), (access, other.timestamp))
+                && other.interval.overlaps(&latch.interval)
         });
-        let Some(recent) = recent.max_by_key(|owner| owner.sequence) else {
+        let Some(recent) = recent.max_by_key(|seat| seat.sequence) else {
             return found;
         };
         match found {
-            Found::Conflict(in_tree) if in_tree.sequence > recent.sequence => return found,
+            Found::Conflict(in_tree) if in_tree.seat.sequence > recent.sequence => return found,
             // It is still to be waited for.
             Found::Conflict(_) => look.go_back(before),
             Found::Nothing | Found::OutOfSteps => {}
         }
-        Found::Conflict(*recent)
+        Found::Conflict(Owner::new(requests.latch(recent), *recent))
     }
 
     /// Inserts one of so many latches: among the recent ones if there is room, and if they would not take it
     /// all. Says whether the recent ones turn out to be held for long, and should make room. O(log n).
     #[inline]
-    pub(crate) fn insert(&mut self, latch: &Latch, owner: Owner, latches: u32) -> bool {
+    pub(crate) fn insert(&mut self, latch: &Latch, seat: Seat, latches: u32) -> bool {
         if latches as usize > self.recent.capacity {
-            self.insert_in_tree(latch, owner);
+            self.insert_in_tree(latch, seat);
             return false;
         }
         if self.recent.room() > 0 {
             self.refused = 0;
-            self.recent.push(&latch.interval, owner);
+            self.recent.push(&latch.interval, seat);
             return false;
         }
-        self.insert_in_tree(latch, owner);
+        self.insert_in_tree(latch, seat);
         self.refused += 1;
         self.refused >= self.recent.capacity
     }
 
-    pub(crate) fn insert_in_tree(&mut self, latch: &Latch, owner: Owner) {
-        let displaced = self.tree.insert(latch.interval.clone(), owner);
+    pub(crate) fn insert_in_tree(&mut self, latch: &Latch, seat: Seat) {
+        let displaced = (self.tree).insert(latch.interval.clone(), Owner::new(latch, seat));
         debug_assert!(displaced.is_none(), "a latch displaced another");
     }
 
@@ -99,23 +100,24 @@ impl Pool {
     pub(crate) fn make_room(&mut self, requests: &Slots) {
         self.refused = 0;
         self.moves += 1;
-        for owner in self.recent.drain() {
-            let displaced = (self.tree).insert(requests.latch(&owner).interval.clone(), owner);
+        for seat in self.recent.drain() {
+            let latch = requests.latch(&seat);
+            let displaced = (self.tree).insert(latch.interval.clone(), Owner::new(latch, seat));
             debug_assert!(displaced.is_none(), "a latch displaced another");
         }
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, latch: &Latch, request: RequestId, index: usize) {
-        let owner = Owner::new(latch, request, index);
-        if !self.recent.remove(&owner) {
-            let removed = self.tree.remove(&latch.interval, &owner);
+    pub(crate) fn remove(&mut self, latch: &Latch, seat: Seat) {
+        if !self.recent.remove(&seat) {
+            let removed = (self.tree).remove(&latch.interval, &Owner::new(latch, seat));
             debug_assert!(removed.is_some(), "a latch was gone before its release");
         }
     }
 
     /// For [`Line::verify`](super::Line::verify).
-    pub(crate) fn contains(&self, interval: &Interval<CompactKey>, owner: &Owner) -> bool {
-        self.recent.contains(owner) != self.tree.contains(interval, owner)
+    pub(crate) fn contains(&self, latch: &Latch, seat: Seat) -> bool {
+        let owner = Owner::new(latch, seat);
+        self.recent.contains(&seat) != self.tree.contains(&latch.interval, &owner)
     }
 }

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use interval_btree::Interval;
 use spanset::CompactKey;
 
-use crate::latch::Owner;
+use crate::latch::Seat;
 
 /// How many latches there is room for. With so few in line, as is usual, no tree is touched.
 pub(crate) const RECENT: usize = 16;
@@ -12,13 +12,13 @@ pub(crate) const RECENT: usize = 16;
 /// Up to [`RECENT`] intervals of one scope and access, in no order.
 ///
 /// Of an interval only the leading bytes of its ends are kept here; where these overlap, whoever asks looks
-/// it up with its owner.
+/// it up by its seat.
 #[derive(Debug)]
 pub(crate) struct Recent {
     /// For how many there is room: fewer than [`RECENT`] in tests.
     pub(crate) capacity: usize,
     reaches: ArrayVec<Reach, RECENT>,
-    owners: ArrayVec<Owner, RECENT>,
+    seats: ArrayVec<Seat, RECENT>,
 }
 
 /// The leading bytes of an interval's start and end.
@@ -34,28 +34,28 @@ impl Recent {
         Recent {
             capacity,
             reaches: ArrayVec::new(),
-            owners: ArrayVec::new(),
+            seats: ArrayVec::new(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.owners.len()
+        self.seats.len()
     }
 
     /// How many more there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        self.capacity - self.owners.len()
+        self.capacity - self.seats.len()
     }
 
-    pub(crate) fn contains(&self, owner: &Owner) -> bool {
-        self.owners.contains(owner)
+    pub(crate) fn contains(&self, seat: &Seat) -> bool {
+        self.seats.contains(seat)
     }
 
     /// Whether some entry may overlap.
     #[inline]
     pub(crate) fn may_overlap(&self, interval: &Interval<CompactKey>) -> bool {
-        if self.owners.is_empty() {
+        if self.seats.is_empty() {
             return false;
         }
         let reach = Reach::of(interval);
@@ -66,34 +66,34 @@ impl Recent {
     pub(crate) fn candidates(
         &self,
         interval: &Interval<CompactKey>,
-    ) -> impl Iterator<Item = &Owner> {
+    ) -> impl Iterator<Item = &Seat> {
         let reach = Reach::of(interval);
-        let entries = self.owners.iter().zip(&self.reaches);
-        entries.filter_map(move |(owner, other)| reach.may_overlap(*other).then_some(owner))
+        let entries = self.seats.iter().zip(&self.reaches);
+        entries.filter_map(move |(seat, other)| reach.may_overlap(*other).then_some(seat))
     }
 
     /// Adds an entry, for which there must be room.
     #[inline]
-    pub(crate) fn push(&mut self, interval: &Interval<CompactKey>, owner: Owner) {
+    pub(crate) fn push(&mut self, interval: &Interval<CompactKey>, seat: Seat) {
         self.reaches.push(Reach::of(interval));
-        self.owners.push(owner);
+        self.seats.push(seat);
     }
 
     /// Removes an entry; says whether it was there.
     #[inline]
-    pub(crate) fn remove(&mut self, owner: &Owner) -> bool {
-        let Some(at) = self.owners.iter().position(|other| other == owner) else {
+    pub(crate) fn remove(&mut self, seat: &Seat) -> bool {
+        let Some(at) = self.seats.iter().position(|other| other == seat) else {
             return false;
         };
         self.reaches.swap_remove(at);
-        self.owners.swap_remove(at);
+        self.seats.swap_remove(at);
         true
     }
 
     /// Takes all entries out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Owner> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Seat> {
         self.reaches.clear();
-        self.owners.drain(..)
+        self.seats.drain(..)
     }
 }
 

@@ -122,7 +122,7 @@ impl Line {
             }
             Found::OutOfSteps => return None,
             Found::Conflict(latch) => {
-                let on = latch.request();
+                let on = latch.seat.request();
                 let fails = self.requests[slot].on_poison == OnPoison::Fail;
                 let poisoned = self.requests[on.slot].poisoned;
                 if poisoned && fails {
@@ -143,7 +143,7 @@ impl Line {
     }
 
     fn poisoned_error(&self, latch: &Owner) -> WaitError {
-        let latch = &self.requests[latch.request().slot].latches[latch.index()];
+        let latch = self.requests.latch(&latch.seat);
         WaitError::Poisoned(Box::new(latch.declaration()))
     }
 
