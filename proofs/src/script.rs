@@ -568,6 +568,12 @@ impl Script {
         self.line.insert(position, request);
     }
 
+    /// Whether a request has nothing to wait for: by its place, or because it has asked afterwards.
+    fn is_free(&self, position: usize) -> bool {
+        let validated = matches!(self.line[position].state, State::Validated(_));
+        validated || !self.must_wait(position)
+    }
+
     /// Compares a picture of all latches.
     fn inspect(&self) {
         let seen = self.manager.inspect();
@@ -582,7 +588,7 @@ impl Script {
             assert_eq!(request.latches.len(), declared.len());
             assert!(request.poisoned || !poisoned, "poison was overlooked");
             match &request.state {
-                Seen::Holding { .. } => assert!(!self.must_wait(position)),
+                Seen::Holding { .. } => assert!(self.is_free(position)),
                 Seen::Waiting { on, head, .. } => {
                     let place = |number| {
                         let requests = &mut seen.requests.iter();
@@ -591,7 +597,8 @@ impl Script {
                     };
                     let on = self.line[place(*on)].latches();
                     assert!(place(*head) < position && conflict(declared, on));
-                    assert!(!self.must_wait(place(*head)), "the head of a chain waits");
+                    assert!(!self.is_free(position), "waits for nobody");
+                    assert!(self.is_free(place(*head)), "the head of a chain waits");
                 }
                 other => panic!("{other:?}"),
             }
