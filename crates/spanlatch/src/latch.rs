@@ -44,13 +44,14 @@ impl From<&Declaration> for Latch {
 
 #[inline]
 fn interval(span: &Span) -> Interval<CompactKey> {
-    let start = span.start().into();
+    // Keys are made where they are to stay: moving one right after it was put together costs more than that.
     match span.end() {
-        spanset::End::At(_) => Interval::point(start),
+        spanset::End::At(key) => Interval::point(CompactKey::from(key)),
         spanset::End::Before(end) => {
-            Interval::range(start, end.into()).expect("a span is never empty")
+            let range = Interval::range(CompactKey::from(span.start()), CompactKey::from(end));
+            range.expect("a span is never empty")
         }
-        spanset::End::Unbounded => Interval::starting_at(start),
+        spanset::End::Unbounded => Interval::starting_at(CompactKey::from(span.start())),
     }
 }
 
