@@ -28,7 +28,7 @@ use waits::Waits;
 pub(crate) use waits::{Parking, SlowWait, Waiting};
 
 /// How many entries one stay under the mutex looks at by default beyond the request's own: enough that almost
-/// every request is done in one stay, and few enough (some 5 us) to make nobody wait for long.
+/// every request is done in one stay, and few enough (some 5 to 10 us) to make nobody wait for long.
 pub(crate) const STEPS: usize = 128;
 
 /// All requests in line and their latches, as of now.

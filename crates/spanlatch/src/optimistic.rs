@@ -77,16 +77,16 @@ impl Optimistic {
             writes,
             declared,
         } = self;
-        for declaration in declared.iter().flat_map(|_| read) {
-            let (access, span) = (declaration.access(), declaration.span());
-            let allowed = declared
-                .as_ref()
-                .map(|declared| match declaration.timestamp() {
+        if let Some(declared) = declared {
+            for declaration in read {
+                let (access, span) = (declaration.access(), declaration.span());
+                let allowed = match declaration.timestamp() {
                     None => declared.check_allowed(access, declaration.scope(), span),
                     Some(at) => declared.check_allowed_at(access, span, at),
-                });
-            if let Some(Err(undeclared)) = allowed {
-                panic!("{undeclared}");
+                };
+                if let Err(undeclared) = allowed {
+                    panic!("{undeclared}");
+                }
             }
         }
         let conflict = writes.as_ref().is_some_and(|writes| {

@@ -56,10 +56,12 @@ impl Pool {
         let before = look.resume(self.moves);
         let found = look.search(&self.tree, access, latch, sequence, steps);
         let recent = self.recent.candidates(&latch.interval).filter(|seat| {
-            let other = requests.latch(seat);
-            seat.sequence < sequence
-                && conflicts((latch.access, latch.timestamp), (access, other.timestamp))
-                && other.interval.overlaps(&latch.interval)
+            // In this order: a latch is in another request's memory, a seat is here.
+            seat.sequence < sequence && {
+                let other = requests.latch(seat);
+                conflicts((latch.access, latch.timestamp), (access, other.timestamp))
+                    && other.interval.overlaps(&latch.interval)
+            }
         });
         let Some(recent) = recent.max_by_key(|seat| seat.sequence) else {
             return found;
@@ -92,8 +94,7 @@ impl Pool {
     }
 
     pub(crate) fn insert_in_tree(&mut self, latch: &Latch, seat: Seat) {
-        let displaced = (self.tree).insert(latch.interval.clone(), Owner::new(latch, seat));
-        debug_assert!(displaced.is_none(), "a latch displaced another");
+        insert(&mut self.tree, latch, seat);
     }
 
     /// Moves the recent ones to the tree.
@@ -101,9 +102,7 @@ impl Pool {
         self.refused = 0;
         self.moves += 1;
         for seat in self.recent.drain() {
-            let latch = requests.latch(&seat);
-            let displaced = (self.tree).insert(latch.interval.clone(), Owner::new(latch, seat));
-            debug_assert!(displaced.is_none(), "a latch displaced another");
+            insert(&mut self.tree, requests.latch(&seat), seat);
         }
     }
 
@@ -120,4 +119,9 @@ impl Pool {
         let owner = Owner::new(latch, seat);
         self.recent.contains(&seat) != self.tree.contains(&latch.interval, &owner)
     }
+}
+
+fn insert(tree: &mut LatchTree, latch: &Latch, seat: Seat) {
+    let displaced = tree.insert(latch.interval.clone(), Owner::new(latch, seat));
+    debug_assert!(displaced.is_none(), "a latch displaced another");
 }
