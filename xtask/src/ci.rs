@@ -47,8 +47,8 @@ impl Step {
             .to_owned()
     }
 
-    /// What the step runs; each command can be run by hand.
-    fn commands(self, workspace: &Workspace) -> Vec<Cargo> {
+    /// What the step runs; each command can be run by hand. `scratch` is a folder that no earlier run had.
+    fn commands(self, workspace: &Workspace, scratch: &Path) -> Vec<Cargo> {
         match self {
             Step::Fmt => vec![Cargo::new("fmt --all --check")],
             Step::Tidy => vec![Cargo::new("xtask tidy")],
@@ -75,7 +75,13 @@ impl Step {
                 "bench --locked -p spanlatch-benches --bench * --profile dev -- --test",
             )],
             Step::Package => {
-                let mut args = "package --workspace --locked --allow-dirty".to_owned();
+                // Cargo unpacks our packages into its home, by the name of the target folder, and never looks
+                // again: under a name that was used before it would build what was packaged then.
+                let scratch = scratch.strip_prefix(&workspace.root).unwrap_or(scratch);
+                let mut args = format!(
+                    "package --workspace --locked --allow-dirty --target-dir {}",
+                    scratch.display()
+                );
                 for package in workspace.packages() {
                     if package.publish.as_deref() == Some(&[]) {
                         args.push_str(" --exclude ");
@@ -92,7 +98,7 @@ impl Step {
 pub(crate) fn list(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     for step in Step::value_variants() {
         let name = step.name();
-        for command in step.commands(workspace) {
+        for command in step.commands(workspace, &workspace.target().join("ci")) {
             println!("{name:<9} {command}");
         }
     }
@@ -109,12 +115,16 @@ pub(crate) fn run(workspace: &Workspace, only: Option<Step>) -> anyhow::Result<E
         eprintln!("\nci: the tree is not as committed; if it is Cargo.lock, commit that too");
         return Ok(ExitCode::FAILURE);
     }
+    let scratch = tempfile::Builder::new()
+        .prefix("ci-")
+        .tempdir_in(workspace.target())
+        .context("cannot make a folder in the target folder")?;
     let start = Instant::now();
     let mut times = Vec::new();
     for &step in steps {
         let name = step.name();
         let start = Instant::now();
-        for command in step.commands(workspace) {
+        for command in step.commands(workspace, scratch.path()) {
             println!("\n==> {name}: {command}");
             let status = command
                 .command(&workspace.root)
@@ -167,12 +177,14 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::Step;
     use crate::workspace::{Workspace, root};
 
     fn commands(step: Step) -> Vec<String> {
         let workspace = Workspace::load(&root()).expect("a sound workspace");
-        let commands = step.commands(&workspace);
+        let commands = step.commands(&workspace, Path::new("target/ci"));
         commands.iter().map(ToString::to_string).collect()
     }
 
@@ -181,7 +193,7 @@ mod tests {
         assert_eq!(
             commands(Step::Package),
             [
-                "cargo package --workspace --locked --allow-dirty --exclude spanlatch-benches --exclude spanlatch-proofs --exclude xtask"
+                "cargo package --workspace --locked --allow-dirty --target-dir target/ci --exclude spanlatch-benches --exclude spanlatch-proofs --exclude xtask"
             ]
         );
     }
