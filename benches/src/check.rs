@@ -121,7 +121,7 @@ fn acknowledged(mut writes: Vec<Acknowledged>) -> Vec<Writes> {
 /// What the store has, by ascending key; its newest version of each comes first.
 fn versions<L: Latches>(store: &Store<L>) -> Result<Vec<Writes>, CheckError> {
     let mut found: Vec<Writes> = Vec::new();
-    for version in store.versions(Span::all()) {
+    for version in store.versions(Span::all())? {
         let (key, version) = version?;
         match found.last_mut() {
             Some(last) if last.key == key => last.count += 1,

@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 use std::sync::Arc;
 
-use spanset::Reader;
+use spanset::{Reader, Timestamp};
 
 use crate::{Version, WriteBatch};
 
@@ -14,8 +14,12 @@ pub use mem::MemEngine;
 
 /// A multi-version storage engine, shared by the replicas of a store.
 pub trait Engine: fmt::Debug + Send + Sync + 'static {
-    /// A view of all that has been applied so far, which later batches do not change.
-    fn snapshot(&self) -> Snapshot;
+    /// A view of all that has been applied so far, which nothing that comes later changes.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the engine says; nothing was read then.
+    fn snapshot(&self) -> Result<Snapshot, EngineError>;
 
     /// Applies batches. Each is seen by later snapshots as a whole or not at all; if the call
     /// returns `Ok`, all of them are.
@@ -29,6 +33,42 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     ///
     /// Whatever the engine says; which of the batches have been applied is then unknown.
     fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError>;
+
+    /// What has to outlive the store, as last raised, by this store or an earlier one.
+    fn marks(&self) -> Marks;
+
+    /// Raises the ceiling to `to`, if it is lower. When the call returns `Ok`, the engine will remember it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the engine says; which ceiling it will remember is then unknown.
+    fn raise_ceiling(&self, to: Timestamp) -> Result<(), EngineError>;
+
+    /// Raises the threshold to `threshold`, if it is lower, so that the engine will remember it, and then
+    /// removes all versions that reads from the threshold on do not see: of each key those below its newest
+    /// version at or below the threshold, and that one too if it is a deletion. Snapshots taken before keep
+    /// what they show. Other calls may go on at the same time.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the engine says; some of the versions may then be left.
+    fn collect(&self, threshold: Timestamp) -> Result<Collected, EngineError>;
+}
+
+/// What an engine remembers for the stores that come after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// No timestamp above it has been served. [`Timestamp::MAX`] if nothing outlives the store.
+    pub ceiling: Timestamp,
+    /// Reads below it may miss versions that were collected.
+    pub threshold: Timestamp,
+}
+
+/// What became of old versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collected {
+    /// How many were removed.
+    pub versions: u64,
 }
 
 /// A view of an engine's content at one moment.

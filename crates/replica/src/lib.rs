@@ -23,7 +23,7 @@ mod versions;
 pub use applier::Applier;
 pub use batch::{Batch, Request, Value};
 pub use clock::{Clock, ManualSource, SystemSource, TimeSource};
-pub use engine::{Engine, EngineError, MemEngine, Snapshot};
+pub use engine::{Collected, Engine, EngineError, Marks, MemEngine, Snapshot};
 pub use error::Error;
 pub use latches::Latches;
 pub use proposal::{Proposal, Proposer};

@@ -63,7 +63,7 @@ pub(crate) async fn send<L: Latches>(
     let pushed = push(&ranges, &declared, at);
     trace!(%at, %pushed, "pushed");
 
-    let snapshot = shared.engine.snapshot();
+    let snapshot = shared.engine.snapshot()?;
     let evaluated = evaluate_above_newest(batch.requests(), &snapshot, &declared, pushed);
     drop(snapshot);
     trace!(%at, ?evaluated, "evaluated");

@@ -14,8 +14,8 @@ use crate::ranges::{Ranges, locate};
 use crate::replica::Shared;
 use crate::timestamp_cache::TimestampCache;
 use crate::{
-    Applier, Batch, Clock, Engine, Error, Latches, MemEngine, Proposer, RangeId, Replica, Reply,
-    Versions, applier, pipeline,
+    Applier, Batch, Clock, Engine, EngineError, Error, Latches, MemEngine, Proposer, RangeId,
+    Replica, Reply, Versions, applier, pipeline,
 };
 
 /// All keys, each in the range of one [`Replica`]. Clones are handles to the same store.
@@ -99,8 +99,12 @@ impl<L: Latches> Store<L> {
 
     /// All versions of the keys of `span`, as applied now: keys ascending, each one's newest version
     /// first. It latches nothing: for checks and tools.
-    pub fn versions(&self, span: Span) -> Versions {
-        Versions::new(self.shared.engine.snapshot(), span)
+    ///
+    /// # Errors
+    ///
+    /// Whatever the engine says.
+    pub fn versions(&self, span: Span) -> Result<Versions, EngineError> {
+        Ok(Versions::new(self.shared.engine.snapshot()?, span))
     }
 
     /// Tells the latches of all ranges the time. Call it every second or so, from a thread or a timer:

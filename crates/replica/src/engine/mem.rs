@@ -6,7 +6,7 @@ use interval_btree::{Bytewise, Interval, IntervalMap};
 use parking_lot::Mutex;
 use spanset::{CompactKey, Cursor, End, Key, Reader, Timestamp};
 
-use super::{Engine, EngineError, Snapshot};
+use super::{Collected, Engine, EngineError, Marks, Snapshot};
 use crate::{Version, WriteBatch};
 
 /// All versions of all keys: points, under each the newest version first.
@@ -21,6 +21,8 @@ pub struct MemEngine {
     /// Clones and changes of the tree, and nothing else, happen under it; keys and values that are done
     /// with are dropped after unlocking.
     versions: Mutex<Versions>,
+    /// Reads below it may miss versions that were collected. A move happens under it.
+    threshold: Mutex<Timestamp>,
 }
 
 impl MemEngine {
@@ -28,11 +30,14 @@ impl MemEngine {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// How many versions are removed without a chance for others in between.
+    const REMOVED_AT_ONCE: usize = 256;
 }
 
 impl Engine for MemEngine {
-    fn snapshot(&self) -> Snapshot {
-        Box::new(MemSnapshot(self.versions.lock().clone()))
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        Ok(Box::new(MemSnapshot(self.versions.lock().clone())))
     }
 
     fn apply(&self, mut group: Vec<WriteBatch>) -> Result<(), EngineError> {
@@ -53,6 +58,60 @@ impl Engine for MemEngine {
         drop(group);
         Ok(())
     }
+
+    /// Nothing outlives it, so there is no ceiling to be kept.
+    fn marks(&self) -> Marks {
+        Marks {
+            ceiling: Timestamp::MAX,
+            threshold: *self.threshold.lock(),
+        }
+    }
+
+    fn raise_ceiling(&self, _: Timestamp) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Looks for what to remove on a snapshot, and then removes it a portion at a time, so that nobody
+    /// waits long. O(n), and O(log n) for each version that is removed.
+    fn collect(&self, threshold: Timestamp) -> Result<Collected, EngineError> {
+        {
+            let mut remembered = self.threshold.lock();
+            *remembered = remembered.max(threshold);
+        }
+        let versions = self.versions.lock().clone();
+        let unseen = unseen_from(&versions, threshold);
+        drop(versions);
+        for portion in unseen.chunks(Self::REMOVED_AT_ONCE) {
+            let mut versions = self.versions.lock();
+            let removed: Vec<_> = portion
+                .iter()
+                .map(|(key, timestamp)| versions.remove(&point(key), &probe(*timestamp)))
+                .collect();
+            drop(versions);
+            drop(removed);
+        }
+        Ok(Collected {
+            versions: unseen.len() as u64,
+        })
+    }
+}
+
+/// The versions that reads from `threshold` on do not see. O(n).
+fn unseen_from(versions: &Versions, threshold: Timestamp) -> Vec<(CompactKey, Timestamp)> {
+    let mut unseen = Vec::new();
+    // The key whose newest version at or below the threshold has been met.
+    let mut settled: Option<&CompactKey> = None;
+    for (interval, version) in versions {
+        let key = interval.start();
+        if version.timestamp > threshold {
+            continue;
+        }
+        if settled == Some(key) || version.value.is_none() {
+            unseen.push((key.clone(), version.timestamp));
+        }
+        settled = Some(key);
+    }
+    unseen
 }
 
 impl fmt::Debug for MemEngine {
@@ -249,12 +308,17 @@ mod tests {
     fn a_snapshot_does_not_see_what_is_applied_later() {
         let engine = MemEngine::new();
         apply(&engine, 1, 5, Some("old".into()));
-        let snapshot = engine.snapshot();
+        let snapshot = engine.snapshot().unwrap();
         apply(&engine, 1, 5, Some("new".into()));
         apply(&engine, 1, 7, None);
         let seen = snapshot.get(&key(1), None).unwrap().unwrap();
         assert_eq!(seen.value, Some("old".into()));
-        let now = engine.snapshot().get(&key(1), None).unwrap().unwrap();
+        let now = engine
+            .snapshot()
+            .unwrap()
+            .get(&key(1), None)
+            .unwrap()
+            .unwrap();
         assert_eq!((now.timestamp.wall, now.value), (7, None));
     }
 
@@ -325,6 +389,45 @@ mod tests {
 
     proptest! {
         #[test]
+        fn collecting_changes_nothing_from_the_threshold_on(
+            writes in prop::collection::vec((0u8..4, 0u64..12, prop::bool::ANY), 0..40),
+            threshold in 0u64..12,
+        ) {
+            let engine = MemEngine::new();
+            let mut content = BTreeMap::new();
+            for (k, wall, deletes) in writes {
+                apply(&engine, k, wall, (!deletes).then(|| wall.to_string().into()));
+                content.insert((k, wall), deletes);
+            }
+            let before = engine.snapshot().unwrap();
+            let threshold = Timestamp::new(threshold, 0);
+            let collected = engine.collect(threshold).unwrap();
+            prop_assert_eq!(engine.marks().threshold, threshold);
+
+            let after = engine.snapshot().unwrap();
+            let value = |snapshot: &Snapshot, k, at| {
+                let version = snapshot.get(&key(k), Some(Timestamp::new(at, 0))).unwrap();
+                version.and_then(|version| version.value)
+            };
+            let mut left = 0;
+            for k in 0..4 {
+                for at in threshold.wall..13 {
+                    prop_assert_eq!(value(&before, k, at), value(&after, k, at));
+                }
+                let newest = content
+                    .range((k, 0)..=(k, threshold.wall))
+                    .next_back()
+                    .filter(|(_, deletes)| !**deletes);
+                left += newest.iter().count();
+                left += content.range((k, threshold.wall + 1)..(k + 1, 0)).count();
+            }
+            prop_assert_eq!(collected.versions, (content.len() - left) as u64);
+            prop_assert_eq!(engine.versions.lock().len(), left);
+        }
+    }
+
+    proptest! {
+        #[test]
         fn a_cursor_walks_over_the_newest_visible_versions(
             // Many versions of few keys, so that some are passed by seeking.
             writes in prop::collection::vec((0u8..6, 0u64..40), 0..120),
@@ -340,7 +443,7 @@ mod tests {
                     *newest = wall.max(*newest);
                 }
             }
-            let snapshot = engine.snapshot();
+            let snapshot = engine.snapshot().unwrap();
             let at = Some(Timestamp::new(at, 0));
             for k in 0..7 {
                 let found = snapshot.get(&key(k), at).unwrap();

@@ -12,6 +12,7 @@ use spanlatch_replica::{
     Snapshot, Store, WriteBatch,
 };
 
+use crate::scene::forward_marks;
 use crate::scene::{Running, Scene, after, batch, builder, ts, value};
 
 /// Starts a batch that ends early when the sender is used.
@@ -162,7 +163,7 @@ fn the_applier_ends_when_the_last_handle_is_gone_and_all_is_applied() {
     drop(store);
     assert!(step(&mut applier).is_pending(), "it applies");
     assert!(step(&mut applier).is_ready());
-    let version = engine.snapshot().get(&"a".into(), None).unwrap();
+    let version = engine.snapshot().unwrap().get(&"a".into(), None).unwrap();
     assert_eq!(version.and_then(|version| version.value), value("1"));
 }
 
@@ -212,7 +213,7 @@ struct Broken {
 }
 
 impl Engine for Broken {
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
         self.inner.snapshot()
     }
 
@@ -221,6 +222,8 @@ impl Engine for Broken {
         (self.screams)();
         Err(EngineError::new("wire cut"))
     }
+
+    forward_marks!(inner);
 }
 
 #[test]

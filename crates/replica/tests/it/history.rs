@@ -65,7 +65,7 @@ impl History {
             naive.write(writes.timestamp, writes.writes.iter().map(|(k, v)| (k, v)));
         }
         let mut versions = BTreeMap::<_, BTreeMap<_, _>>::new();
-        for version in store.versions(Span::all()) {
+        for version in store.versions(Span::all()).unwrap() {
             let (key, version) = version.unwrap();
             let of_key = versions.entry(key).or_default();
             let displaced = of_key.insert(version.timestamp, version.value);

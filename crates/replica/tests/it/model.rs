@@ -51,7 +51,7 @@ proptest! {
             prop_assert!(store.is_idle());
         }
         let versions: Vec<_> = store
-            .versions(Span::all())
+            .versions(Span::all()).unwrap()
             .map(|version| version.unwrap())
             .map(|(key, version)| (key, version.timestamp, version.value))
             .collect();

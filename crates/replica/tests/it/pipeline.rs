@@ -14,6 +14,7 @@ use spanlatch_replica::{
 };
 use spanset::{Key, Span, SpanSet};
 
+use crate::scene::forward_marks;
 use crate::scene::{Kept, Running, Scene, after, batch, builder, range, rows, ts, value};
 
 #[test]
@@ -248,6 +249,7 @@ fn a_batch_sees_its_own_writes_and_the_last_one_stays() {
     let versions: Vec<_> = scene
         .store
         .versions(Span::all())
+        .unwrap()
         .map(|version| version.unwrap())
         .filter(|(_, version)| version.timestamp == reply.timestamp)
         .map(|(key, version)| (key, version.value))
@@ -379,7 +381,7 @@ fn bad_input_is_refused_before_anything_is_latched() {
     assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 3);
     assert_eq!(store.metrics().request_duration.count(), 3);
     assert_eq!(store.metrics().proposals.value(), 0);
-    assert_eq!(store.versions(Span::all()).count(), 0);
+    assert_eq!(store.versions(Span::all()).unwrap().count(), 0);
 }
 
 #[test]
@@ -472,7 +474,7 @@ struct Panicking {
 }
 
 impl Engine for Panicking {
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
         assert!(!self.armed.swap(false, Ordering::Relaxed), "as planned");
         self.inner.snapshot()
     }
@@ -480,6 +482,8 @@ impl Engine for Panicking {
     fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
         self.inner.apply(group)
     }
+
+    forward_marks!(inner);
 }
 
 #[test]

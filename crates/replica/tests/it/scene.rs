@@ -40,6 +40,28 @@ pub(crate) fn rows<const N: usize>(rows: [(&'static str, &'static str); N]) -> V
     rows.map(|(key, value)| (key.into(), value.into())).into()
 }
 
+/// The methods of an engine that a wrapper forwards to the engine in its field.
+macro_rules! forward_marks {
+    ($inner:ident) => {
+        fn marks(&self) -> spanlatch_replica::Marks {
+            self.$inner.marks()
+        }
+
+        fn raise_ceiling(&self, to: spanset::Timestamp) -> Result<(), EngineError> {
+            self.$inner.raise_ceiling(to)
+        }
+
+        fn collect(
+            &self,
+            threshold: spanset::Timestamp,
+        ) -> Result<spanlatch_replica::Collected, EngineError> {
+            self.$inner.collect(threshold)
+        }
+    };
+}
+
+pub(crate) use forward_marks;
+
 /// Keeps proposals until the test ends them.
 #[derive(Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<Vec<Proposal>>>);

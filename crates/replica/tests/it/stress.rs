@@ -13,6 +13,7 @@ use spanlatch_replica::{
 use spanset::{Key, Span, Timestamp};
 
 use crate::history::History;
+use crate::scene::forward_marks;
 
 /// A small generator of numbers (splitmix64).
 struct Numbers(u64);
@@ -97,7 +98,7 @@ fn no_increment_is_lost_and_each_leaves_one_version() {
         assert!(sums.values().copied().eq(1..=sums.len() as i64));
     }
     let mut versions = BTreeMap::<Key, BTreeMap<Timestamp, i64>>::new();
-    for version in store.versions(Span::all()) {
+    for version in store.versions(Span::all()).unwrap() {
         let (key, version) = version.unwrap();
         let sum = i64::from_be_bytes(version.value.unwrap()[..].try_into().unwrap());
         versions
@@ -116,7 +117,7 @@ struct Noting {
 }
 
 impl Engine for Noting {
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
         self.inner.snapshot()
     }
 
@@ -126,6 +127,8 @@ impl Engine for Noting {
         }
         self.inner.apply(group)
     }
+
+    forward_marks!(inner);
 }
 
 #[test]

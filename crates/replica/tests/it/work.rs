@@ -8,6 +8,7 @@ use spanlatch_replica::{Engine, EngineError, MemEngine, Request, Snapshot, Versi
 use spanset::{Cursor, End, Key, Reader, Span, Timestamp};
 
 use crate::scene::Scene;
+use crate::scene::forward_marks;
 
 /// How often each kind of work was done.
 #[derive(Debug, Default)]
@@ -36,17 +37,19 @@ struct CountingReader<R> {
 }
 
 impl Engine for Counting {
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
         self.counts.snapshots.fetch_add(1, Ordering::Relaxed);
-        Box::new(CountingReader {
-            inner: self.inner.snapshot(),
+        Ok(Box::new(CountingReader {
+            inner: self.inner.snapshot()?,
             counts: self.counts.clone(),
-        })
+        }))
     }
 
     fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
         self.inner.apply(group)
     }
+
+    forward_marks!(inner);
 }
 
 impl Reader for CountingReader<Snapshot> {
