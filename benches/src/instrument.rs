@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use spanlatch::OnPoison;
 use spanlatch_replica::{Error, Latches};
 use spanset::SpanSet;
 
@@ -103,10 +104,11 @@ impl<L: Latches> Latches for Instrumented<L> {
     fn acquire(
         &self,
         spans: &SpanSet,
+        on_poison: OnPoison,
     ) -> impl Future<Output = Result<Self::Guard, Error>> + Send + 'static {
         let sampled = self.sample(spans);
         let start = sampled.is_some().then(Instant::now);
-        let acquiring = self.latches.acquire(spans);
+        let acquiring = self.latches.acquire(spans, on_poison);
         let mut spent = match (&sampled, start) {
             (Some((meter, _)), Some(start)) => meter.since(start),
             _ => 0,
@@ -225,9 +227,9 @@ mod tests {
         let meter = Arc::new(Meter::new());
         let latches = Instrumented::new(Predecessor::new(), Arc::clone(&meter));
         let spans = writes(MANY_SPANS as u64);
-        let mut first = pin!(latches.acquire(&spans));
+        let mut first = pin!(latches.acquire(&spans, OnPoison::Wait));
         let first = poll(first.as_mut()).expect("nothing in the way");
-        let mut second = pin!(latches.acquire(&spans));
+        let mut second = pin!(latches.acquire(&spans, OnPoison::Wait));
         assert!(poll(second.as_mut()).is_none());
         drop(first);
         drop(poll(second.as_mut()).expect("its turn"));
@@ -246,9 +248,9 @@ mod tests {
         spans.write(point(1));
         const ACQUISITIONS: u64 = 20_000;
         for _ in 0..ACQUISITIONS {
-            let mut first = pin!(latches.acquire(&spans));
+            let mut first = pin!(latches.acquire(&spans, OnPoison::Wait));
             let first = poll(first.as_mut()).expect("nothing in the way");
-            let mut second = pin!(latches.acquire(&spans));
+            let mut second = pin!(latches.acquire(&spans, OnPoison::Wait));
             assert!(poll(second.as_mut()).is_none());
             drop(first);
             drop(poll(second.as_mut()).expect("its turn"));

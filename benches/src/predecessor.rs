@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
+use spanlatch::OnPoison;
 use spanlatch_replica::{Error, Latches};
 use spanset::SpanSet;
 
@@ -79,6 +80,7 @@ impl Latches for Predecessor {
     fn acquire(
         &self,
         spans: &SpanSet,
+        _: OnPoison,
     ) -> impl Future<Output = Result<Self::Guard, Error>> + Send + 'static {
         self.sequence(spans)
     }

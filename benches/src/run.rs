@@ -114,7 +114,7 @@ impl Stop {
 /// If an operation fails, or the store is not as its acknowledgements say.
 pub fn run<L: Latches>(
     workload: &Workload,
-    mut latches: impl FnMut() -> L,
+    latches: impl Fn() -> L + Send + Sync + 'static,
     cores: &Cores,
     timing: Timing,
     stop: &Stop,
@@ -122,9 +122,10 @@ pub fn run<L: Latches>(
 ) -> Result<Option<Sample>> {
     let runtime = cores.runtime()?;
     let meter = Arc::new(Meter::new());
+    let metered = Arc::clone(&meter);
     let (store, applier) = Store::builder()
         .splits(workload.split_points())
-        .build_latched(|_| Instrumented::new(latches(), Arc::clone(&meter)));
+        .build_latched(move |_| Instrumented::new(latches(), Arc::clone(&metered)));
     let applier = runtime.spawn(applier);
 
     let start = Instant::now();

@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 use parking_lot::Mutex;
 use tracing::{trace, warn};
 
-use crate::{Engine, Error, Proposal, Proposer};
+use crate::{Cause, Engine, Error, Proposal, Proposer};
 
 /// Takes a store's proposals in groups and applies them to its engine.
 ///
@@ -135,8 +135,10 @@ impl Applier {
             }
             Err(error) => {
                 warn!(size, %error, "a group may not have been applied");
-                // Each fate is settled, and not known: ambiguous.
-                drop(group);
+                // Each fate is settled, and not known.
+                for proposal in group {
+                    proposal.ambiguous(Cause::Engine(error.clone()));
+                }
             }
         }
         size

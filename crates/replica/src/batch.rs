@@ -1,6 +1,7 @@
 //! What a client asks for: requests, and the batches they come in.
 
 use bytes::Bytes;
+use spanlatch::OnPoison;
 use spanset::{Key, Span, Timestamp};
 
 /// A value: any bytes up to the store's bound.
@@ -193,10 +194,11 @@ impl Touched<'_> {
 /// Requests that are served together: at one timestamp, all or none.
 ///
 /// A request sees what the earlier ones of its batch write; of two writes to a key the later stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     timestamp: Option<Timestamp>,
     requests: Vec<Request>,
+    on_poison: OnPoison,
 }
 
 impl Batch {
@@ -220,6 +222,14 @@ impl Batch {
         self
     }
 
+    /// The same batch with another policy on latches whose holder is stuck: to wait for them all the same,
+    /// or, as is the default, to fail with [`Error::Stuck`](crate::Error::Stuck) when it meets one.
+    #[must_use]
+    pub fn on_poison(mut self, policy: OnPoison) -> Self {
+        self.on_poison = policy;
+        self
+    }
+
     /// Adds a request at the end.
     pub fn push(&mut self, request: Request) {
         self.requests.push(request);
@@ -235,6 +245,19 @@ impl Batch {
         &self.requests
     }
 
+    /// What it does about a latch whose holder is stuck.
+    pub(crate) fn poison_policy(&self) -> OnPoison {
+        self.on_poison
+    }
+
+    /// Whether it may read less than it declares: a limit may end a scan early.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.requests.iter().any(|request| {
+            matches!(request, Request::Scan { limit, .. } | Request::ReverseScan { limit, .. }
+                if *limit != Request::UNLIMITED)
+        })
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         let writes = self.requests.iter().filter(|r| r.is_write()).count();
         match writes {
@@ -245,20 +268,27 @@ impl Batch {
     }
 }
 
-impl From<Request> for Batch {
-    fn from(request: Request) -> Self {
+impl Default for Batch {
+    fn default() -> Self {
         Self {
             timestamp: None,
-            requests: vec![request],
+            requests: Vec::new(),
+            on_poison: OnPoison::Fail,
         }
+    }
+}
+
+impl From<Request> for Batch {
+    fn from(request: Request) -> Self {
+        vec![request].into()
     }
 }
 
 impl From<Vec<Request>> for Batch {
     fn from(requests: Vec<Request>) -> Self {
         Self {
-            timestamp: None,
             requests,
+            ..Self::default()
         }
     }
 }

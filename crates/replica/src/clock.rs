@@ -122,6 +122,11 @@ impl Clock {
         Ok(())
     }
 
+    /// The newest timestamp handed out or heard of.
+    pub(crate) fn latest(&self) -> Timestamp {
+        *self.latest.lock()
+    }
+
     /// Forwards the clock to a timestamp derived from its own, such as one pushed above a version.
     pub(crate) fn forward(&self, timestamp: Timestamp) {
         let mut latest = self.latest.lock();

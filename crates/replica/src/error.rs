@@ -2,22 +2,34 @@
 
 use std::time::Duration;
 
-use spanset::{DeclaredError, Key, Span, Timestamp};
+use spanset::{Declaration, DeclaredError, Key, Span, Timestamp};
 
 use crate::{EngineError, RangeId, Value};
 
 /// Why a batch was not served. Unless it says [`Ambiguous`](Self::Ambiguous), nothing was written.
+///
+/// [`action`](Self::action) says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// A replica was asked for keys that are not all in its range.
+    /// A replica was asked for keys that are not all in its range, or no more: the range may have been
+    /// split while the batch waited.
     #[error("{span} is not within range {range}, which holds {bounds}")]
     KeyOutsideRange {
         /// The keys asked for.
         span: Box<Span>,
         /// The range that was asked.
         range: RangeId,
-        /// The keys that it holds.
+        /// The keys that it holds now.
         bounds: Box<Span>,
+    },
+    /// A range was to be split where one begins.
+    #[error("range {range} begins at {key:?} already")]
+    AlreadySplit {
+        /// Where.
+        key: Key,
+        /// The range that begins there.
+        range: RangeId,
     },
     /// A range was named that the store does not have.
     #[error("there is no range {0}")]
@@ -31,6 +43,29 @@ pub enum Error {
         physical: Timestamp,
         /// How far ahead it may be.
         max_ahead: Duration,
+    },
+    /// The timestamp asked for is so old that versions it would have to see may have been collected.
+    #[error("timestamp {timestamp} is below {threshold}, from which on versions are kept")]
+    BelowThreshold {
+        /// The timestamp asked for.
+        timestamp: Timestamp,
+        /// The lowest timestamp that can be read.
+        threshold: Timestamp,
+    },
+    /// A key has a version at the highest timestamp, so that none is left for another.
+    #[error("no timestamp is left above the newest version of a key")]
+    NoTimestampLeft,
+    /// A limit of no rows at all.
+    #[error("request {index} has the limit 0")]
+    ZeroLimit {
+        /// The position of the request in its batch.
+        index: usize,
+    },
+    /// As many requests are in flight as the store admits.
+    #[error("{limit} requests are in flight, and no more are admitted")]
+    TooManyRequests {
+        /// How many are admitted.
+        limit: usize,
     },
     /// A value is larger than the store accepts.
     #[error("the value for {key:?} has {size} bytes, more than {max}")]
@@ -77,15 +112,75 @@ pub enum Error {
     /// The caller gave up before anything was proposed.
     #[error("cancelled before it was proposed")]
     Cancelled,
+    /// Whom it waited for is stuck: it holds this latch, and has not ended within the
+    /// [threshold](crate::StoreBuilder::stuck_proposal_threshold).
+    #[error("stuck behind {0}")]
+    Stuck(Box<Declaration>),
     /// The store is shutting down.
     #[error("the store is shutting down")]
     ShuttingDown,
     /// The batch was proposed and may or may not be applied, now or later.
-    #[error("it was proposed, and whether it is applied is not known")]
-    Ambiguous,
+    #[error("it was proposed, and whether it is applied is not known: {0}")]
+    Ambiguous(#[source] Cause),
     /// The storage engine failed before anything was proposed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+/// Why the fate of what was proposed is not known.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The caller gave up; the proposal goes on.
+    #[error("the caller did not wait for it")]
+    CallerGone,
+    /// The engine failed, before or after it applied it. It will not be applied later.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// It took longer than the [threshold](crate::StoreBuilder::stuck_proposal_threshold). It may still be
+    /// applied, and holds its latches until that is known.
+    #[error("it is stuck")]
+    Stuck,
+    /// The proposer lost it. It will not be applied later.
+    #[error("the proposer gave it up")]
+    Dropped,
+}
+
+/// What a client does about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Send it again, as it is, after a moment: nothing was written.
+    Retry,
+    /// Send it somewhere else: this replica, or this store, does not serve it. Nothing was written.
+    GoElsewhere,
+    /// Give it up: the same batch would fail again. Nothing was written.
+    GiveUp,
+    /// Read what came of it before anything else: it may have been applied, or may still be.
+    FindOut,
+}
+
+impl Error {
+    /// What a client does about it.
+    pub fn action(&self) -> Action {
+        match self {
+            Self::Cancelled | Self::TooManyRequests { .. } => Action::Retry,
+            Self::KeyOutsideRange { .. }
+            | Self::UnknownRange(_)
+            | Self::Stuck(_)
+            | Self::ShuttingDown
+            | Self::Engine(_) => Action::GoElsewhere,
+            Self::AlreadySplit { .. }
+            | Self::FutureTimestamp { .. }
+            | Self::BelowThreshold { .. }
+            | Self::NoTimestampLeft
+            | Self::ZeroLimit { .. }
+            | Self::ValueTooLarge { .. }
+            | Self::ConditionFailed { .. }
+            | Self::NotAnInteger { .. }
+            | Self::IncrementOverflow { .. } => Action::GiveUp,
+            Self::Ambiguous(_) => Action::FindOut,
+        }
+    }
 }
 
 impl From<DeclaredError<EngineError>> for Error {

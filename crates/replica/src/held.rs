@@ -1,12 +1,13 @@
 //! The latches that a batch holds, and what to record before they are released.
 
+use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spanset::{Span, Timestamp};
+use tracing::debug;
 
-use crate::Latches;
-use crate::timestamp_cache::TimestampCache;
+use crate::{Latches, Replica};
 
 /// The latches of a batch on each range that it touches, in ascending order of the ranges.
 ///
@@ -18,9 +19,8 @@ pub(crate) struct Held<L: Latches> {
 
 /// The latches on one range.
 struct HeldRange<L: Latches> {
-    /// Held, not used.
-    _guard: L::Guard,
-    cache: Arc<TimestampCache>,
+    guard: L::Guard,
+    replica: Arc<Replica<L>>,
     /// What the batch read of the range.
     reads: Vec<Span>,
 }
@@ -33,13 +33,20 @@ impl<L: Latches> Held<L> {
         }
     }
 
-    /// Adds the latches of the next higher range, whose reads are recorded in `cache`.
-    pub(crate) fn push(&mut self, guard: L::Guard, cache: Arc<TimestampCache>) {
+    /// Adds the latches of the next higher range.
+    pub(crate) fn push(&mut self, guard: L::Guard, replica: Arc<Replica<L>>) {
         self.ranges.push(HeldRange {
-            _guard: guard,
-            cache,
+            guard,
+            replica,
             reads: Vec::new(),
         });
+    }
+
+    /// Marks the latches as those of somebody who is stuck.
+    pub(crate) fn poison(&self) {
+        for range in &self.ranges {
+            L::poison(&range.guard);
+        }
     }
 
     /// Notes what the batch read of the range at position `range`.
@@ -56,9 +63,12 @@ impl<L: Latches> Held<L> {
     pub(crate) fn record_and_release(mut self, at: Timestamp) {
         for range in &mut self.ranges {
             if !range.reads.is_empty() {
-                range.cache.record(range.reads.drain(..), at);
+                range.replica.record(mem::take(&mut range.reads), at);
             }
         }
-        drop(self);
+        for HeldRange { guard, replica, .. } in self.ranges {
+            drop(guard);
+            debug!(range = %replica.id(), "released");
+        }
     }
 }

@@ -2,13 +2,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod admission;
 mod applier;
 mod batch;
 mod clock;
 mod engine;
 mod error;
 mod evaluate;
+mod flights;
 mod held;
+mod horizon;
 mod latches;
 mod pipeline;
 mod proposal;
@@ -24,8 +27,8 @@ pub use applier::Applier;
 pub use batch::{Batch, Request, Value};
 pub use clock::{Clock, ManualSource, SystemSource, TimeSource};
 pub use engine::{Collected, Engine, EngineError, Marks, MemEngine, Snapshot};
-pub use error::Error;
-pub use latches::Latches;
+pub use error::{Action, Cause, Error};
+pub use latches::{Latches, Optimist, Waiting};
 pub use proposal::{Proposal, Proposer};
 pub use replica::{RangeId, Replica};
 pub use response::{Reply, Response};

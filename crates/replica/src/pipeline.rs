@@ -7,69 +7,122 @@ use std::time::Instant;
 
 use spanlatch_metrics::{Outcome, ReplicaMetrics};
 use spanset::{Access, Declaration, Declared, Scope, Span, SpanSet, Timestamp};
-use tracing::trace;
+use tracing::field::{Empty, display};
+use tracing::{Instrument, debug, debug_span};
 
-use crate::batch::Touched;
+use crate::batch::{Kind, Touched};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::held::Held;
 use crate::proposal::propose;
-use crate::ranges::{Ranges, declare, split};
-use crate::replica::Shared;
-use crate::timestamp_cache::after;
+use crate::ranges::{Ranges, declare, descriptor, split};
+use crate::replica::{ReleaseReads, Shared};
 use crate::{Batch, Clock, Error, Latches, Reply, Request, Snapshot, WriteBatch};
 
-/// Serves a batch all of whose keys are in `ranges`, each of which has some; `watch` has been on it
-/// since it was received.
+/// Serves a batch, in a span of its own, and counts how it ended.
+pub(crate) async fn serve<L: Latches>(
+    shared: &Shared,
+    route: impl Fn(&Batch) -> Result<Ranges<L>, Error>,
+    batch: Batch,
+    cancelled: impl Future<Output = ()> + Send,
+) -> Result<Reply, Error> {
+    let mut watch = Watch::start(&shared.metrics);
+    let span = debug_span!("request", at = Empty);
+    async {
+        let served = send(&mut watch, shared, route, &batch, cancelled).await;
+        watch.responds(&served);
+        served
+    }
+    .instrument(span)
+    .await
+}
+
+/// The way of a batch:
 ///
-/// 1. Check the request and give it a timestamp: [`check_values`], [`assign_timestamp`].
-/// 2. Declare what it will touch: [`declare`].
+/// 1. Admit it, check it and give it a timestamp: [`Admission::admit`](crate::admission::Admission::admit),
+///    [`check_requests`], [`assign_timestamp`].
+/// 2. Find the ranges that have its keys, and declare what it will touch: `route`, [`declare`].
 /// 3. Latch, range by range: [`latch`]. All that follows, up to the release, happens under the
-///    latches of all ranges.
+///    latches of all ranges. If one of them has been split meanwhile, begin again at 2.
 /// 4. Push the timestamp above what others have read of the keys that it writes: [`push`].
-/// 5. Evaluate on a snapshot of the engine, above the newest versions of those keys:
+/// 5. Evaluate on a snapshot of the engine, above the newest versions of those keys: [`pin`],
 ///    [`evaluate_above_newest`].
 /// 6. If there is something to write, propose it. From here on the latches belong to the proposal,
 ///    which ends the same way whether or not the caller is still there: [`propose`].
 /// 7. Record in the timestamp caches what was read, and then release: [`Held::record_and_release`],
 ///    which the proposal calls once it is applied, or we if nothing was proposed.
 /// 8. Respond.
-pub(crate) async fn send<L: Latches>(
-    mut watch: Watch<'_>,
+///
+/// Scans with a limit are evaluated between taking their place in line and waiting, and wait only if what they
+/// read conflicts: [`evaluate_optimistically`]. Reads that release early do so between pinning and evaluating:
+/// [`evaluate_released`].
+async fn send<L: Latches>(
+    watch: &mut Watch<'_>,
     shared: &Shared,
-    ranges: Ranges<'_, L>,
-    batch: Batch,
+    route: impl Fn(&Batch) -> Result<Ranges<L>, Error>,
+    batch: &Batch,
     cancelled: impl Future<Output = ()> + Send,
 ) -> Result<Reply, Error> {
     let mut cancelled = pin!(cancelled);
 
-    check_values(batch.requests(), shared.max_value_bytes)?;
-    let at = assign_timestamp(&batch, &shared.clock)?;
+    let permit = shared.admission.admit()?;
+    check_requests(batch.requests(), shared.max_value_bytes)?;
+    let at = assign_timestamp(batch, &shared.clock)?;
+    tracing::Span::current().record("at", display(at));
     if batch.requests().is_empty() {
-        watch.ends_as(Outcome::Success);
         return Ok(Reply {
             timestamp: at,
             responses: Vec::new(),
         });
     }
+    let kind = batch.kind();
+    if kind == Kind::Reads {
+        shared.horizon.check(at)?;
+    }
 
-    let declared = declare(&ranges, &batch, at);
-    trace!(%at, ?declared, "declared");
-
-    watch.ends_as(Outcome::Cancelled);
-    let mut held = latch(&ranges, &declared, cancelled.as_mut()).await?;
-    trace!(%at, "latched");
+    let (ranges, declared, mut held) = loop {
+        let ranges = route(batch)?;
+        watch.ends_as(Outcome::Cancelled);
+        let declared = declare(&ranges, batch, at);
+        for (range, spans) in ranges.iter().zip(&declared) {
+            debug!(range = %range.replica.id(), ?spans, "declared");
+        }
+        let held = if kind == Kind::Reads && batch.has_limit() && ranges.len() == 1 {
+            match evaluate_optimistically(shared, batch, &ranges, &declared, at, cancelled.as_mut())
+                .await?
+            {
+                Optimism::Served(reply) => return Ok(reply),
+                Optimism::Waited(held) => held,
+                Optimism::Unused => latch(batch, &ranges, &declared, cancelled.as_mut()).await?,
+            }
+        } else {
+            latch(batch, &ranges, &declared, cancelled.as_mut()).await?
+        };
+        let mut checked = ranges.iter().zip(&declared);
+        if checked.all(|(range, spans)| range.still_has(spans)) {
+            break (ranges, declared, held);
+        }
+        debug!("moved");
+    };
 
     watch.ends_as(Outcome::Failed);
     let pushed = push(&ranges, &declared, at);
-    trace!(%at, %pushed, "pushed");
-
-    let snapshot = shared.engine.snapshot()?;
-    let evaluated = evaluate_above_newest(batch.requests(), &snapshot, &declared, pushed);
+    let (snapshot, pushed) = self::pin(shared, kind, pushed)?;
+    if kind == Kind::Reads && shared.release_reads == ReleaseReads::Pinned && !batch.has_limit() {
+        return evaluate_released(shared, batch, snapshot, &declared, held, pushed);
+    }
+    let evaluated = {
+        let _stage = debug_span!("evaluate").entered();
+        evaluate_above_newest(batch.requests(), &snapshot, &declared, pushed)?
+    };
     drop(snapshot);
-    trace!(%at, ?evaluated, "evaluated");
+    if evaluated.at != at {
+        debug!(from = %at, to = %evaluated.at, "pushed");
+    }
+    tell(&evaluated);
 
-    // Whoever learns of this batch must get a higher timestamp for the next.
+    // Whoever learns of this batch must get a higher timestamp for the next, from the next store, too.
     shared.clock.forward(evaluated.at);
+    shared.horizon.cover(evaluated.at, &*shared.engine)?;
     note_reads(&ranges, &mut held, evaluated.reads);
     if evaluated.outcome.is_ok() && !evaluated.writes.is_empty() {
         let writes = WriteBatch {
@@ -77,35 +130,37 @@ pub(crate) async fn send<L: Latches>(
             writes: evaluated.writes,
         };
         shared.metrics.proposals.inc();
-        let (proposal, in_flight) = propose(writes, held, shared.pending.clone());
         watch.ends_as(Outcome::Ambiguous);
-        trace!(%at, "proposed");
+        debug!(at = %evaluated.at, "proposed");
+        let (proposal, in_flight) = propose(writes, held, permit.into_owned(), &shared.flights);
         shared.proposer.propose(proposal);
-        let fate = unless(cancelled, in_flight, Error::Ambiguous).await;
-        if !matches!(fate, Err(Error::Ambiguous)) {
-            watch.ends_as(Outcome::Failed);
-        }
-        fate?;
+        let error = Error::Ambiguous(crate::Cause::CallerGone);
+        unless(cancelled, in_flight, error)
+            .instrument(debug_span!("apply"))
+            .await?;
     } else {
         held.record_and_release(evaluated.at);
-        trace!(%at, "released");
     }
-    let responses = evaluated.outcome?;
-    watch.ends_as(Outcome::Success);
     Ok(Reply {
         timestamp: evaluated.at,
-        responses,
+        responses: evaluated.outcome?,
     })
 }
 
-/// Refuses values that are larger than `max` bytes.
-fn check_values(requests: &[Request], max: usize) -> Result<(), Error> {
-    for request in requests {
-        if let Request::Put { key, value } | Request::ConditionalPut { key, value, .. } = request
-            && value.len() > max
-        {
-            let (key, size) = (key.clone(), value.len());
-            return Err(Error::ValueTooLarge { key, size, max });
+/// Refuses values that are larger than `max` bytes, and limits that leave nothing to do.
+fn check_requests(requests: &[Request], max: usize) -> Result<(), Error> {
+    for (index, request) in requests.iter().enumerate() {
+        match request {
+            Request::Put { key, value } | Request::ConditionalPut { key, value, .. }
+                if value.len() > max =>
+            {
+                let (key, size) = (key.clone(), value.len());
+                return Err(Error::ValueTooLarge { key, size, max });
+            }
+            Request::Scan { limit: 0, .. }
+            | Request::ReverseScan { limit: 0, .. }
+            | Request::DeleteRange { limit: 0, .. } => return Err(Error::ZeroLimit { index }),
+            _ => {}
         }
     }
     Ok(())
@@ -122,36 +177,166 @@ fn assign_timestamp(batch: &Batch, clock: &Clock) -> Result<Timestamp, Error> {
 /// Holds the latches of each range before it takes a place in the line of the next, so that requests
 /// that meet in several ranges meet in the same order everywhere.
 async fn latch<L: Latches>(
-    ranges: &Ranges<'_, L>,
+    batch: &Batch,
+    ranges: &Ranges<L>,
     declared: &[SpanSet],
     mut cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
 ) -> Result<Held<L>, Error> {
     let mut held = Held::new();
-    for (replica, spans) in ranges.iter().zip(declared) {
-        let acquired = replica.latches.acquire(spans);
-        let guard = unless(cancelled.as_mut(), acquired, Error::Cancelled).await?;
-        held.push(guard, replica.cache.clone());
+    for (range, spans) in ranges.iter().zip(declared) {
+        let stage = debug_span!("latch", range = %range.replica.id());
+        let acquired =
+            stage.in_scope(|| range.replica.latches.acquire(spans, batch.poison_policy()));
+        let guard = unless(cancelled.as_mut(), acquired, Error::Cancelled)
+            .instrument(stage)
+            .await?;
+        debug!(range = %range.replica.id(), request = L::request_of(&guard), "latched");
+        held.push(guard, range.replica.clone());
     }
-    let is_cancelled = poll_fn(|context| Poll::Ready(cancelled.as_mut().poll(context).is_ready()));
-    if is_cancelled.await {
-        return Err(Error::Cancelled);
-    }
+    not_cancelled(cancelled).await?;
     Ok(held)
 }
 
+/// What came of evaluating before waiting.
+enum Optimism<L: Latches> {
+    /// Nobody was in the way.
+    Served(Reply),
+    /// Somebody was; these are the latches, after all.
+    Waited(Held<L>),
+    /// The latches do not offer it.
+    Unused,
+}
+
+/// Takes a place in line in the one range, evaluates a batch that only reads, and then asks whether what it read
+/// conflicts with anything that was in line before. If so, waits.
+async fn evaluate_optimistically<L: Latches>(
+    shared: &Shared,
+    batch: &Batch,
+    ranges: &Ranges<L>,
+    declared: &[SpanSet],
+    at: Timestamp,
+    mut cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
+) -> Result<Optimism<L>, Error> {
+    let replica = &ranges[0].replica;
+    let stage = debug_span!("latch", range = %replica.id());
+    let place = stage.in_scope(|| {
+        let policy = batch.poison_policy();
+        replica.latches.acquire_optimistically(&declared[0], policy)
+    })?;
+    let Some(place) = place else {
+        return Ok(Optimism::Unused);
+    };
+    not_cancelled(cancelled.as_mut()).await?;
+    let (snapshot, _) = self::pin(shared, Kind::Reads, at)?;
+    let evaluated = {
+        let _stage = debug_span!("evaluate").entered();
+        evaluate_declared(batch.requests(), &snapshot, declared, at)
+    };
+    drop(snapshot);
+    tell(&evaluated);
+    let mut read = SpanSet::with_capacity(evaluated.reads.len() + 1);
+    // A split that was in line, too: it may have moved the keys.
+    read.read_local(descriptor());
+    for span in &evaluated.reads {
+        read.read_at(span.clone(), at);
+    }
+    match place.check(&read) {
+        Ok(validated) if ranges[0].still_has(&declared[0]) => {
+            debug!("validated");
+            shared.horizon.cover(at, &*shared.engine)?;
+            replica.record(evaluated.reads, at);
+            drop(validated);
+            debug!(range = %replica.id(), "released");
+            Ok(Optimism::Served(Reply {
+                timestamp: at,
+                responses: evaluated.outcome?,
+            }))
+        }
+        // The keys had been moved before: this place in line protects nothing.
+        Ok(_) => Ok(Optimism::Unused),
+        Err(waiting) => {
+            debug!("conflicted");
+            let guard = unless(cancelled, waiting, Error::Cancelled)
+                .instrument(stage)
+                .await?;
+            debug!(range = %replica.id(), request = L::request_of(&guard), "latched");
+            let mut held = Held::new();
+            held.push(guard, replica.clone());
+            Ok(Optimism::Waited(held))
+        }
+    }
+}
+
+/// Fails if `cancelled` has ended.
+async fn not_cancelled(
+    mut cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
+) -> Result<(), Error> {
+    let ended = poll_fn(|context| Poll::Ready(cancelled.as_mut().poll(context).is_ready()));
+    match ended.await {
+        true => Err(Error::Cancelled),
+        false => Ok(()),
+    }
+}
+
 /// The lowest timestamp from `at` on that is above each recorded read of what is declared as written.
-fn push<L: Latches>(ranges: &Ranges<'_, L>, declared: &[SpanSet], at: Timestamp) -> Timestamp {
+fn push<L: Latches>(ranges: &Ranges<L>, declared: &[SpanSet], at: Timestamp) -> Timestamp {
     let mut at = at;
-    for (replica, spans) in ranges.iter().zip(declared) {
+    for (range, spans) in ranges.iter().zip(declared) {
         let mut written = spans
             .iter_of(Scope::Global, Access::Write)
             .map(Declaration::span)
             .peekable();
         if written.peek().is_some() {
-            at = replica.cache.push(written, at);
+            at = range.replica.cache.push(written, at);
         }
     }
     at
+}
+
+/// A snapshot of the engine that has all versions that are seen at `at`. What also writes is moved above the
+/// threshold instead, as if all keys had been read there.
+///
+/// The threshold is asked for after the snapshot was taken: what is collected is collected after it was raised.
+fn pin(shared: &Shared, kind: Kind, at: Timestamp) -> Result<(Snapshot, Timestamp), Error> {
+    let snapshot = shared.engine.snapshot()?;
+    debug!("pinned");
+    if kind == Kind::Reads {
+        shared.horizon.check(at)?;
+        return Ok((snapshot, at));
+    }
+    let threshold = shared.horizon.threshold();
+    let at = if at > threshold || threshold == Timestamp::MIN {
+        at
+    } else {
+        threshold.next().ok_or(Error::NoTimestampLeft)?
+    };
+    Ok((snapshot, at))
+}
+
+/// Records all that the batch declares, releases, and then evaluates on the snapshot.
+fn evaluate_released<L: Latches>(
+    shared: &Shared,
+    batch: &Batch,
+    snapshot: Snapshot,
+    declared: &[SpanSet],
+    mut held: Held<L>,
+    at: Timestamp,
+) -> Result<Reply, Error> {
+    shared.horizon.cover(at, &*shared.engine)?;
+    for (range, spans) in declared.iter().enumerate() {
+        let read = spans.iter_of(Scope::Global, Access::Read);
+        held.note_reads(range, read.map(|declaration| declaration.span().clone()));
+    }
+    held.record_and_release(at);
+    let evaluated = {
+        let _stage = debug_span!("evaluate").entered();
+        evaluate_declared(batch.requests(), &snapshot, declared, at)
+    };
+    tell(&evaluated);
+    Ok(Reply {
+        timestamp: at,
+        responses: evaluated.outcome?,
+    })
 }
 
 /// Evaluates at `at`, or as far above as the newest versions of the keys that it writes demand.
@@ -163,12 +348,12 @@ fn evaluate_above_newest(
     snapshot: &Snapshot,
     declared: &[SpanSet],
     mut at: Timestamp,
-) -> Evaluation {
+) -> Result<Evaluation, Error> {
     loop {
         let evaluation = evaluate_declared(requests, snapshot, declared, at);
         match evaluation.newest {
-            Some(newest) if newest >= at && at < Timestamp::MAX => at = after(newest),
-            _ => return evaluation,
+            Some(newest) if newest >= at => at = newest.next().ok_or(Error::NoTimestampLeft)?,
+            _ => return Ok(evaluation),
         }
     }
 }
@@ -189,8 +374,18 @@ fn evaluate_declared(
     }
 }
 
+fn tell(evaluated: &Evaluation) {
+    let Evaluation {
+        at, writes, reads, ..
+    } = evaluated;
+    match &evaluated.outcome {
+        Ok(responses) => debug!(%at, ?reads, writes = writes.len(), ?responses, "evaluated"),
+        Err(error) => debug!(%at, ?reads, %error, "evaluated"),
+    }
+}
+
 /// Leaves with the latches of each range what was read of it.
-fn note_reads<L: Latches>(ranges: &Ranges<'_, L>, held: &mut Held<L>, reads: Vec<Span>) {
+fn note_reads<L: Latches>(ranges: &Ranges<L>, held: &mut Held<L>, reads: Vec<Span>) {
     if ranges.len() == 1 {
         held.note_reads(0, reads);
         return;
@@ -230,6 +425,7 @@ pub(crate) struct Watch<'a> {
     metrics: &'a ReplicaMetrics,
     started: Instant,
     outcome: Outcome,
+    responded: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -238,6 +434,7 @@ impl<'a> Watch<'a> {
             metrics,
             started: Instant::now(),
             outcome: Outcome::Refused,
+            responded: false,
         }
     }
 
@@ -245,10 +442,34 @@ impl<'a> Watch<'a> {
     fn ends_as(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
+
+    /// It ends here, with a response.
+    fn responds(&mut self, served: &Result<Reply, Error>) {
+        self.responded = true;
+        match served {
+            Ok(reply) => {
+                self.outcome = Outcome::Success;
+                debug!(at = %reply.timestamp, "responded");
+            }
+            Err(error) => {
+                self.outcome = match (error, self.outcome) {
+                    (_, Outcome::Refused) => Outcome::Refused,
+                    (Error::Ambiguous(_), _) => Outcome::Ambiguous,
+                    (Error::Cancelled | Error::ShuttingDown, _) => Outcome::Cancelled,
+                    _ => Outcome::Failed,
+                };
+                debug!(%error, "responded");
+            }
+        }
+    }
 }
 
+/// Counts. If nothing was responded, the caller has gone.
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
+        if !self.responded {
+            debug!("left");
+        }
         self.metrics.requests.of(self.outcome).inc();
         self.metrics
             .request_duration

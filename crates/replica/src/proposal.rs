@@ -6,14 +6,16 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use spanlatch_metrics::GaugeShare;
 use spanset::Timestamp;
-use tracing::trace;
+use tracing::{debug, warn};
 
+use crate::admission::OwnedPermit;
+use crate::flights::{Flights, Flying};
 use crate::held::Held;
-use crate::{Error, Latches, WriteBatch};
+use crate::{Cause, Error, Latches, WriteBatch};
 
 /// Makes the effects of batches happen, in an order of its choosing.
 pub trait Proposer: Send + Sync + 'static {
@@ -21,7 +23,7 @@ pub trait Proposer: Send + Sync + 'static {
     ///
     /// Two proposals are in flight at once only if their latches allow it, so any order of applying
     /// them is right. Whoever ends the proposal tells its caller: by [`Proposal::applied`],
-    /// [`Proposal::failed`], or dropping it.
+    /// [`Proposal::failed`] or [`Proposal::ambiguous`].
     fn propose(&self, proposal: Proposal);
 
     /// Accepts no more proposals: later ones fail with [`Error::ShuttingDown`]. Those in flight end
@@ -67,6 +69,21 @@ impl Proposal {
         self.end(Fate::Failed(error));
     }
 
+    /// It will not be applied from now on, and may have been. Treats it as if applied, which is right either
+    /// way, but fails the caller with [`Error::Ambiguous`].
+    pub fn ambiguous(mut self, cause: Cause) {
+        self.end(Fate::Unknown(cause));
+    }
+
+    /// Nobody should wait for it: fails the caller with [`Error::Ambiguous`], and those that wait for its
+    /// latches, or come to wait, with [`Error::Stuck`], unless they say that they would rather wait. It may still
+    /// be applied, and keeps its latches until it ends.
+    pub fn poison(&self) {
+        if let Some(flight) = &self.flight {
+            flight.poison();
+        }
+    }
+
     fn end(&mut self, fate: Fate) {
         if let Some(flight) = self.flight.take() {
             flight.end(fate);
@@ -74,12 +91,11 @@ impl Proposal {
     }
 }
 
-/// Says that its fate is settled and not known: it will not be applied from now on, and may have
-/// been. Treats it as if applied, which is right either way, but fails the caller with
-/// [`Error::Ambiguous`]. Takes the mutexes of the timestamp caches and the latch managers.
+/// As [`Proposal::ambiguous`], with [`Cause::Dropped`]. Takes the mutexes of the timestamp caches and the latch
+/// managers.
 impl Drop for Proposal {
     fn drop(&mut self) {
-        self.end(Fate::Unknown);
+        self.end(Fate::Unknown(Cause::Dropped));
     }
 }
 
@@ -91,49 +107,76 @@ impl fmt::Debug for Proposal {
     }
 }
 
-/// How a proposal ended.
+/// How a proposal ended, for its caller.
 #[derive(Debug)]
 enum Fate {
     Applied,
     Failed(Error),
-    /// Settled, one way or the other.
-    Unknown,
+    Unknown(Cause),
 }
 
-/// A flight without the type of its latches.
+/// A flight without the type of its latches, as its proposal sees it.
 trait End: Send + Sync {
     fn end(&self, fate: Fate);
+    fn poison(&self);
 }
 
 /// What the proposal and its caller share: one allocation for both directions.
 struct Flight<L: Latches> {
     at: Timestamp,
-    pending: Arc<GaugeShare>,
+    /// How many keys it writes.
+    keys: usize,
+    flights: Arc<Flights>,
+    /// The caller's, so that what happens after it has gone is still told of its request.
+    span: tracing::Span,
     /// Moves in and out, and nothing else, happen under it.
     state: Mutex<State<L>>,
 }
 
 struct State<L: Latches> {
-    /// Until the proposal ends.
-    held: Option<Held<L>>,
-    /// From when the latches are released until the caller takes it.
-    fate: Option<Fate>,
-    /// The caller's, while it waits.
-    waker: Option<Waker>,
+    /// Where it is among the flights; `None` before and after.
+    place: Option<usize>,
+    latches: Latched<L>,
+    /// Until it ends.
+    permit: Option<OwnedPermit>,
+    told: Told,
 }
 
-impl<L: Latches> End for Flight<L> {
-    fn end(&self, fate: Fate) {
-        trace!(at = %self.at, ?fate, "ended");
-        let held = self.state.lock().held.take();
-        if let Some(held) = held {
-            held.record_and_release(self.at);
-        }
-        self.pending.dec();
+/// Where the latches of a flight are.
+enum Latched<L: Latches> {
+    /// Here, until the proposal ends.
+    Held(Held<L>),
+    /// With somebody who marks them as stuck, and brings them back.
+    Lent,
+    /// With somebody who marks them as stuck, and releases them then: the proposal has ended.
+    Due,
+    /// Released.
+    Released,
+}
+
+/// What the caller knows.
+enum Told {
+    /// Nothing yet; the waker is the caller's, while it waits.
+    Nothing(Option<Waker>),
+    /// This is there for it to see.
+    Fate(Fate),
+    /// It has seen it.
+    Seen,
+}
+
+impl<L: Latches> Flight<L> {
+    /// Tells the caller, unless it has been told something before.
+    fn tell(&self, fate: Fate) {
         let waker = {
             let mut state = self.state.lock();
-            state.fate = Some(fate);
-            state.waker.take()
+            match &mut state.told {
+                Told::Nothing(waker) => {
+                    let waker = waker.take();
+                    state.told = Told::Fate(fate);
+                    waker
+                }
+                Told::Fate(_) | Told::Seen => None,
+            }
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -141,8 +184,83 @@ impl<L: Latches> End for Flight<L> {
     }
 }
 
-/// The caller's side of a proposal: ends when the proposal has. Dropping it changes nothing for the
-/// proposal.
+impl<L: Latches> End for Flight<L> {
+    fn end(&self, fate: Fate) {
+        let _in_span = self.span.enter();
+        match &fate {
+            Fate::Applied => debug!(at = %self.at, "applied"),
+            Fate::Failed(error) => debug!(at = %self.at, %error, "failed"),
+            Fate::Unknown(cause) => debug!(at = %self.at, %cause, "ambiguous"),
+        }
+        let (latches, place, permit) = {
+            let mut state = self.state.lock();
+            let after = match &state.latches {
+                Latched::Lent => Latched::Due,
+                _ => Latched::Released,
+            };
+            let latches = mem::replace(&mut state.latches, after);
+            (latches, state.place.take(), state.permit.take())
+        };
+        if let Latched::Held(held) = latches {
+            held.record_and_release(self.at);
+        }
+        if let Some(place) = place {
+            self.flights.remove(place);
+        }
+        drop(permit);
+        self.tell(fate);
+    }
+
+    fn poison(&self) {
+        let _in_span = self.span.enter();
+        let held = {
+            let mut state = self.state.lock();
+            match mem::replace(&mut state.latches, Latched::Lent) {
+                Latched::Held(held) => held,
+                other => {
+                    state.latches = other;
+                    return;
+                }
+            }
+        };
+        debug!(at = %self.at, "poisoned");
+        // Wakes those that wait: not under the mutex.
+        held.poison();
+        let ended = {
+            let mut state = self.state.lock();
+            match state.latches {
+                Latched::Due => {
+                    state.latches = Latched::Released;
+                    Some(held)
+                }
+                _ => {
+                    state.latches = Latched::Held(held);
+                    None
+                }
+            }
+        };
+        if let Some(held) = ended {
+            held.record_and_release(self.at);
+        }
+        self.tell(Fate::Unknown(Cause::Stuck));
+    }
+}
+
+impl<L: Latches> Flying for Flight<L> {
+    fn is_slow(&self, elapsed: Duration) {
+        let _in_span = self.span.enter();
+        warn!(at = %self.at, keys = self.keys, ?elapsed, "slow proposal");
+    }
+
+    fn is_stuck(&self, elapsed: Duration) {
+        let _in_span = self.span.enter();
+        warn!(at = %self.at, keys = self.keys, ?elapsed, "stuck proposal");
+        self.poison();
+    }
+}
+
+/// The caller's side of a proposal: ends when the proposal has, or is stuck. Dropping it changes nothing for
+/// the proposal.
 #[must_use]
 pub(crate) struct InFlight<L: Latches>(Arc<Flight<L>>);
 
@@ -150,18 +268,23 @@ pub(crate) struct InFlight<L: Latches>(Arc<Flight<L>>);
 pub(crate) fn propose<L: Latches>(
     writes: WriteBatch,
     held: Held<L>,
-    pending: Arc<GaugeShare>,
+    permit: OwnedPermit,
+    flights: &Arc<Flights>,
 ) -> (Proposal, InFlight<L>) {
-    pending.inc();
     let flight = Arc::new(Flight {
         at: writes.timestamp,
-        pending,
+        keys: writes.writes.len(),
+        flights: flights.clone(),
+        span: tracing::Span::current(),
         state: Mutex::new(State {
-            held: Some(held),
-            fate: None,
-            waker: None,
+            place: None,
+            latches: Latched::Held(held),
+            permit: Some(permit),
+            told: Told::Nothing(None),
         }),
     });
+    let place = flights.add(flight.clone());
+    flight.state.lock().place = Some(place);
     let proposal = Proposal {
         writes,
         flight: Some(flight.clone()),
@@ -174,20 +297,21 @@ impl<L: Latches> Future for InFlight<L> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Cloning and dropping a waker is the executor's code: not under the mutex.
-        let waker = context.waker().clone();
-        let (fate, unused) = {
+        let waker = Some(context.waker().clone());
+        let (told, unused) = {
             let mut state = self.0.state.lock();
-            match state.fate.take() {
-                None => (None, state.waker.replace(waker)),
-                fate => (fate, Some(waker)),
+            match &mut state.told {
+                Told::Nothing(stored) => (None, mem::replace(stored, waker)),
+                told => (Some(mem::replace(told, Told::Seen)), waker),
             }
         };
         drop(unused);
-        match fate {
-            Some(Fate::Applied) => Poll::Ready(Ok(())),
-            Some(Fate::Failed(error)) => Poll::Ready(Err(error)),
-            Some(Fate::Unknown) => Poll::Ready(Err(Error::Ambiguous)),
+        match told {
             None => Poll::Pending,
+            Some(Told::Fate(Fate::Applied)) => Poll::Ready(Ok(())),
+            Some(Told::Fate(Fate::Failed(error))) => Poll::Ready(Err(error)),
+            Some(Told::Fate(Fate::Unknown(cause))) => Poll::Ready(Err(Error::Ambiguous(cause))),
+            Some(Told::Nothing(_) | Told::Seen) => panic!("polled after completion"),
         }
     }
 }
@@ -198,8 +322,10 @@ mod tests {
     use std::task::Wake;
 
     use spanlatch::Manager;
+    use spanlatch_metrics::ReplicaMetrics;
 
     use super::*;
+    use crate::admission::Admission;
 
     /// A waker that counts, where it is dropped, whether the flight's mutex is free.
     struct Watching {
@@ -225,8 +351,11 @@ mod tests {
             timestamp: Timestamp::MIN,
             writes: Vec::new(),
         };
-        let (proposal, mut in_flight) =
-            propose::<Manager>(writes, Held::new(), Arc::new(GaugeShare::default()));
+        let admission = Arc::new(Admission::new(1));
+        let permit = admission.admit().unwrap().into_owned();
+        let metrics = ReplicaMetrics::default();
+        let flights = Arc::new(Flights::new(&metrics, Duration::MAX, Duration::MAX));
+        let (proposal, mut in_flight) = propose::<Manager>(writes, Held::new(), permit, &flights);
         let dropped_unlocked = Arc::new(AtomicUsize::new(0));
         let watching = || {
             Waker::from(Arc::new(Watching {

@@ -1,15 +1,36 @@
 //! The ranges that a batch touches, and what of it falls to each.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spanset::{End, Key, Span, SpanSet, Timestamp};
+use spanset::{End, Key, Scope, Span, SpanSet, Timestamp};
 
 use crate::batch::{Kind, Touched};
 use crate::{Batch, Latches, Replica, Request};
 
-/// The replicas of the ranges that a batch touches, in ascending order of their keys.
-pub(crate) type Ranges<'a, L> = SmallVec<[&'a Replica<L>; 1]>;
+/// The ranges that a batch touches, in ascending order of their keys.
+pub(crate) type Ranges<L> = SmallVec<[Routed<L>; 1]>;
+
+/// A range that a batch was routed to.
+pub(crate) struct Routed<L> {
+    pub(crate) replica: Arc<Replica<L>>,
+    /// How often the range had been split when the batch was.
+    pub(crate) splits: u64,
+}
+
+impl<L> Routed<L> {
+    /// Whether the range still has all keys that are declared on it. To be asked under its latches, which
+    /// hold off splits.
+    pub(crate) fn still_has(&self, declared: &SpanSet) -> bool {
+        if self.replica.splits() == self.splits {
+            return true;
+        }
+        let bounds = self.replica.span();
+        let mut global = declared.iter().filter(|d| d.scope() == Scope::Global);
+        global.all(|declaration| bounds.contains(declaration.span()))
+    }
+}
 
 /// Declares, range by range, what the requests of `batch` will touch at `at`.
 ///
@@ -18,7 +39,7 @@ pub(crate) type Ranges<'a, L> = SmallVec<[&'a Replica<L>; 1]>;
 ///
 /// O(requests * log ranges + declarations).
 pub(crate) fn declare<L: Latches>(
-    ranges: &Ranges<'_, L>,
+    ranges: &Ranges<L>,
     batch: &Batch,
     at: Timestamp,
 ) -> SmallVec<[SpanSet; 1]> {
@@ -29,7 +50,7 @@ pub(crate) fn declare<L: Latches>(
         if ranges.len() == 1 {
             spans.reserve(batch.requests().len() + 1);
         }
-        spans.read_local(Span::point(DESCRIPTOR));
+        spans.read_local(descriptor());
         declared.push(spans);
     }
     for request in batch.requests() {
@@ -40,8 +61,11 @@ pub(crate) fn declare<L: Latches>(
     declared
 }
 
-/// The local key of a range's descriptor. Each range has its own latches, so they can share it.
-const DESCRIPTOR: Key = Key::from_static(b"descriptor");
+/// Where a range's descriptor is, among its local keys: whoever has keys of the range reads it, who splits
+/// the range writes it. Each range has its own latches, so they can share the key.
+pub(crate) fn descriptor() -> Span {
+    Span::point(Key::from_static(b"descriptor"))
+}
 
 fn declare_request(spans: &mut SpanSet, request: &Request, kind: Kind, span: Span, at: Timestamp) {
     if request.is_write() {
@@ -55,19 +79,26 @@ fn declare_request(spans: &mut SpanSet, request: &Request, kind: Kind, span: Spa
 
 /// Calls `each` with the position of each range that has some of the keys touched, and those keys.
 pub(crate) fn split<L: Latches>(
-    ranges: &Ranges<'_, L>,
+    ranges: &Ranges<L>,
     touched: Touched<'_>,
     mut each: impl FnMut(usize, Span),
 ) {
     if ranges.len() == 1 {
         return each(0, touched.to_span());
     }
-    let positions = locate(ranges.len(), |range| ranges[range].span.start(), touched);
+    let start_of = |range: usize| ranges[range].replica.start();
+    let positions = locate(ranges.len(), start_of, touched);
     match touched {
         Touched::Key(key) => each(positions.start, Span::point(key.clone())),
         Touched::Span(span) => {
             for range in positions {
-                if let Some(piece) = span.intersection(&ranges[range].span) {
+                // Up to the next range of the batch: if there are others in between, `span` has no keys there.
+                let start = start_of(range).clone();
+                let piece = match ranges.get(range + 1) {
+                    Some(next) => Span::range(start, next.replica.start().clone()).ok(),
+                    None => Some(Span::starting_at(start)),
+                };
+                if let Some(piece) = piece.and_then(|piece| span.intersection(&piece)) {
                     each(range, piece);
                 }
             }

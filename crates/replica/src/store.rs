@@ -3,28 +3,41 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use smallvec::SmallVec;
+use spanlatch::OnPoison;
 use spanlatch_metrics::ReplicaMetrics;
-use spanset::{Key, Span, Timestamp};
+use spanset::{Key, Span, SpanSet, Timestamp};
+use tracing::{debug, warn};
 
-use crate::pipeline::Watch;
-use crate::ranges::{Ranges, locate};
-use crate::replica::Shared;
+use crate::admission::Admission;
+use crate::batch::Touched;
+use crate::flights::Flights;
+use crate::horizon::Horizon;
+use crate::ranges::{Ranges, descriptor, locate};
+use crate::replica::{ReleaseReads, Shared};
 use crate::timestamp_cache::TimestampCache;
 use crate::{
-    Applier, Batch, Clock, Engine, EngineError, Error, Latches, MemEngine, Proposer, RangeId,
-    Replica, Reply, Versions, applier, pipeline,
+    Applier, Batch, Clock, Collected, Engine, EngineError, Error, Latches, MemEngine, Proposer,
+    RangeId, Replica, Reply, Versions, applier, pipeline,
 };
 
 /// All keys, each in the range of one [`Replica`]. Clones are handles to the same store.
 ///
 /// When the last handle goes, the [`Applier`] applies what was proposed and ends.
 pub struct Store<L = spanlatch::Manager> {
-    /// In ascending order of keys, without gaps.
-    replicas: Arc<[Replica<L>]>,
+    ranges: Arc<RangeMap<L>>,
     shared: Arc<Shared>,
+}
+
+/// The ranges of a store, and what makes the latches of more.
+struct RangeMap<L> {
+    /// In ascending order of keys, without gaps. Looked up by every batch, changed by splits; nothing waits
+    /// under it.
+    replicas: RwLock<Vec<Arc<Replica<L>>>>,
+    latches: Box<dyn Fn(RangeId) -> L + Send + Sync>,
 }
 
 impl Store {
@@ -64,15 +77,89 @@ impl<L: Latches> Store<L> {
         cancelled: impl Future<Output = ()> + Send,
         batch: impl Into<Batch>,
     ) -> Result<Reply, Error> {
-        let batch = batch.into();
-        let watch = Watch::start(&self.shared.metrics);
-        let ranges = self.ranges_of(&batch);
-        pipeline::send(watch, &self.shared, ranges, batch, cancelled).await
+        let route = |batch: &Batch| Ok(self.route(batch));
+        pipeline::serve(&self.shared, route, batch.into(), cancelled).await
     }
 
-    /// The replicas, in ascending order of keys.
-    pub fn replicas(&self) -> &[Replica<L>] {
-        &self.replicas
+    /// Splits the range that has `key`, so that `key` is the first of a new range, whose number is returned.
+    ///
+    /// Waits for all batches that have keys of the range, and they for it; others go on. Both ranges then know
+    /// what has been read of their keys. A batch that waited meanwhile is routed again, if it was sent to the
+    /// store; one that was sent to the [`Replica`] fails with the new bounds, if they leave some of its keys
+    /// out. The engine is not told: a store that is built later on it is split as its builder says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadySplit`] if a range begins at `key`; [`Error::ShuttingDown`].
+    pub async fn split(&self, key: impl Into<Key>) -> Result<RangeId, Error> {
+        let key = key.into();
+        let mut spans = SpanSet::new();
+        spans.write_local(descriptor());
+        loop {
+            let replica = self.replica_of(&key);
+            if *replica.start() == key {
+                let range = replica.id();
+                return Err(Error::AlreadySplit { key, range });
+            }
+            let guard = replica.latches.acquire(&spans, OnPoison::Wait).await?;
+            if let Some(new) = self.split_latched(&replica, &key)? {
+                drop(guard);
+                debug!(range = %replica.id(), ?key, %new, "split");
+                return Ok(new);
+            }
+        }
+    }
+
+    /// Splits a range at `key`, under the write latch of its descriptor. `None` if another split has moved `key`
+    /// out of it.
+    fn split_latched(&self, replica: &Replica<L>, key: &Key) -> Result<Option<RangeId>, Error> {
+        let span = replica.span();
+        let (Some(right), Ok(left)) = (
+            span.intersection(&Span::starting_at(key.clone())),
+            Span::range(replica.start().clone(), key.clone()),
+        ) else {
+            return Ok(None);
+        };
+        let mut replicas = self.ranges.replicas.write();
+        // Whoever shuts down closes first, and then shuts down the latches of all ranges that it finds.
+        if self.shared.admission.is_closed() {
+            return Err(Error::ShuttingDown);
+        }
+        let id = RangeId(replicas.len() as u64);
+        let new = Replica::new(
+            id,
+            right,
+            (self.ranges.latches)(id),
+            replica.cache.fork(),
+            self.shared.clone(),
+        );
+        let position = replicas.partition_point(|other| other.start() < key);
+        replicas.insert(position, Arc::new(new));
+        replica.cut(left);
+        Ok(Some(id))
+    }
+
+    /// Removes versions that reads from `threshold` on do not see, and refuses reads below it from now on, with
+    /// [`Error::BelowThreshold`]. Counts in whole nanoseconds: the logical part of `threshold` is left out.
+    ///
+    /// It latches nothing and blocks the thread: O(n), and a durable engine waits for its disk. Others go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FutureTimestamp`] if the threshold is ahead of the clock by more than its bound: nothing is
+    /// collected. [`Error::Engine`]: the threshold is raised, and some versions may be left.
+    pub fn collect_garbage(&self, threshold: Timestamp) -> Result<Collected, Error> {
+        let shared = &*self.shared;
+        // So that the next batch gets a timestamp above it.
+        shared.clock.update(threshold)?;
+        let collected = shared.horizon.collect(threshold.wall, &*shared.engine)?;
+        debug!(%threshold, versions = collected.versions, "collected");
+        Ok(collected)
+    }
+
+    /// The replicas at present, in ascending order of keys.
+    pub fn replicas(&self) -> Vec<Arc<Replica<L>>> {
+        self.ranges.replicas.read().clone()
     }
 
     /// The replica of one range.
@@ -80,11 +167,18 @@ impl<L: Latches> Store<L> {
     /// # Errors
     ///
     /// [`Error::UnknownRange`] if there is no such range.
-    pub fn replica(&self, id: RangeId) -> Result<&Replica<L>, Error> {
-        usize::try_from(id.0)
-            .ok()
-            .and_then(|position| self.replicas.get(position))
-            .ok_or(Error::UnknownRange(id))
+    pub fn replica(&self, id: RangeId) -> Result<Arc<Replica<L>>, Error> {
+        let replicas = self.ranges.replicas.read();
+        let found = replicas.iter().find(|replica| replica.id() == id);
+        found.cloned().ok_or(Error::UnknownRange(id))
+    }
+
+    /// The replica that serves `key` at present.
+    pub fn replica_of(&self, key: &Key) -> Arc<Replica<L>> {
+        let replicas = self.ranges.replicas.read();
+        let start_of = |at: usize| replicas[at].start();
+        let positions = locate(replicas.len(), start_of, Touched::Key(key));
+        replicas[positions.start].clone()
     }
 
     /// The clock that gives batches their timestamps.
@@ -107,42 +201,52 @@ impl<L: Latches> Store<L> {
         Ok(Versions::new(self.shared.engine.snapshot()?, span))
     }
 
-    /// Tells the latches of all ranges the time. Call it every second or so, from a thread or a timer:
-    /// nothing else does.
+    /// Tells the store the time. Call it every second or so, from a thread or a timer: nothing else does.
     ///
-    /// It makes visible what takes long: batches that have waited for a latch beyond the threshold are
-    /// counted in `requests.slow.latch` and warned about with whom they wait for, and latches that are
-    /// held for long are measured by it, to be logged when they are released. O(ranges + waits that
+    /// It makes visible what takes long. Batches that have waited for a latch beyond the threshold are
+    /// counted in `requests.slow.latch` and warned about with whom they wait for; latches that are
+    /// held for long are measured by it, to be logged when they are released. Proposals that are in flight
+    /// beyond the [threshold](StoreBuilder::slow_proposal_threshold) are counted in `requests.slow.raft` and
+    /// warned about; beyond the [other](StoreBuilder::stuck_proposal_threshold) they are poisoned.
+    ///
+    /// It also has the engine raise its ceiling before a batch would have to wait for that, once in several
+    /// seconds; then it blocks the thread as long as that takes. O(ranges + proposals in flight + waits that
     /// have become slow since the last call).
     pub fn tick(&self, now: Instant) {
-        for replica in &*self.replicas {
+        let shared = &*self.shared;
+        for replica in self.replicas() {
             replica.latches.tick(now);
+        }
+        shared.flights.tick(now);
+        let latest = shared.clock.latest();
+        if let Err(error) = shared.horizon.cover_ahead(latest, &*shared.engine) {
+            warn!(%error, "cannot raise the ceiling");
         }
     }
 
     /// Whether no batch holds latches or waits for some.
     pub fn is_idle(&self) -> bool {
-        self.replicas
-            .iter()
-            .all(|replica| replica.latches.is_idle())
+        let replicas = self.replicas();
+        replicas.iter().all(|replica| replica.latches.is_idle())
     }
 
     /// Refuses new batches and those that wait for latches, with [`Error::ShuttingDown`]. What has been
     /// proposed is still applied; then the [`Applier`] ends.
     pub fn shut_down(&self) {
-        for replica in &*self.replicas {
+        self.shared.admission.close();
+        for replica in self.replicas() {
             replica.latches.shut_down();
         }
         self.shared.proposer.shut_down();
     }
 
-    /// The replicas of the ranges that the keys of `batch` are in.
-    fn ranges_of(&self, batch: &Batch) -> Ranges<'_, L> {
-        let replicas = &*self.replicas;
+    /// To the ranges that the keys of `batch` are in.
+    fn route(&self, batch: &Batch) -> Ranges<L> {
+        let replicas = self.ranges.replicas.read();
         let mut positions: SmallVec<[usize; 1]> = SmallVec::new();
         for request in batch.requests() {
             let touched = request.touched();
-            for position in locate(replicas.len(), |at| replicas[at].span.start(), touched) {
+            for position in locate(replicas.len(), |at| replicas[at].start(), touched) {
                 // Neighbours in a batch are often neighbours in the key space.
                 if positions.last() != Some(&position) {
                     positions.push(position);
@@ -151,14 +255,14 @@ impl<L: Latches> Store<L> {
         }
         positions.sort_unstable();
         positions.dedup();
-        positions.iter().map(|&at| &replicas[at]).collect()
+        positions.iter().map(|&at| replicas[at].routed()).collect()
     }
 }
 
 impl<L> Clone for Store<L> {
     fn clone(&self) -> Self {
         Self {
-            replicas: self.replicas.clone(),
+            ranges: self.ranges.clone(),
             shared: self.shared.clone(),
         }
     }
@@ -167,7 +271,7 @@ impl<L> Clone for Store<L> {
 impl<L> fmt::Debug for Store<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("replicas", &self.replicas)
+            .field("replicas", &*self.ranges.replicas.read())
             .field("engine", &self.shared.engine)
             .finish_non_exhaustive()
     }
@@ -184,6 +288,11 @@ pub struct StoreBuilder {
     low_water: Timestamp,
     timestamp_cache_capacity: usize,
     max_value_bytes: usize,
+    max_in_flight: usize,
+    slow_proposal_threshold: Duration,
+    stuck_proposal_threshold: Duration,
+    ceiling_step: Duration,
+    release_reads: ReleaseReads,
 }
 
 impl Default for StoreBuilder {
@@ -196,6 +305,11 @@ impl Default for StoreBuilder {
             low_water: Timestamp::MIN,
             timestamp_cache_capacity: Self::TIMESTAMP_CACHE_CAPACITY,
             max_value_bytes: Self::MAX_VALUE_BYTES,
+            max_in_flight: Self::MAX_IN_FLIGHT,
+            slow_proposal_threshold: Self::SLOW_PROPOSAL_THRESHOLD,
+            stuck_proposal_threshold: Duration::MAX,
+            ceiling_step: Self::CEILING_STEP,
+            release_reads: ReleaseReads::Evaluated,
         }
     }
 }
@@ -205,6 +319,12 @@ impl StoreBuilder {
     pub const TIMESTAMP_CACHE_CAPACITY: usize = 8_192;
     /// The largest value accepted, in bytes, unless said otherwise.
     pub const MAX_VALUE_BYTES: usize = 64 << 20;
+    /// How many requests may be in flight, unless said otherwise.
+    pub const MAX_IN_FLIGHT: usize = 65_536;
+    /// From when on a proposal in flight counts as slow, unless said otherwise.
+    pub const SLOW_PROPOSAL_THRESHOLD: Duration = Duration::from_secs(5);
+    /// How far ahead the ceiling of timestamps is raised, unless said otherwise.
+    pub const CEILING_STEP: Duration = Duration::from_secs(5);
 
     /// Splits the keys into ranges: each key given is the first of a range. In any order; repeated
     /// ones count once, and the lowest key, which is empty, begins the first range anyway.
@@ -232,7 +352,8 @@ impl StoreBuilder {
     }
 
     /// A timestamp that no read served by an earlier store on the same engine has exceeded: every key
-    /// counts as read at it. Default: the lowest timestamp, for an engine that nobody has served from.
+    /// counts as read at it. The ceiling that a durable engine remembers counts without being given here.
+    /// Default: the lowest timestamp, for an engine that nobody has served from.
     pub fn low_water(mut self, low_water: Timestamp) -> Self {
         self.low_water = low_water;
         self
@@ -251,10 +372,46 @@ impl StoreBuilder {
         self
     }
 
+    /// How many requests may be in flight at once: those that nobody waits for any more but whose proposals
+    /// have not ended, too. More are refused with [`Error::TooManyRequests`], and latch nothing.
+    pub fn max_in_flight(mut self, requests: usize) -> Self {
+        self.max_in_flight = requests;
+        self
+    }
+
+    /// From when on a proposal in flight is counted in `requests.slow.raft` and warned about.
+    pub fn slow_proposal_threshold(mut self, threshold: Duration) -> Self {
+        self.slow_proposal_threshold = threshold;
+        self
+    }
+
+    /// From when on a proposal in flight is stuck. Its caller then fails with [`Error::Ambiguous`], and others
+    /// with [`Error::Stuck`] as soon as they meet its latches, unless their [policy](Batch::on_poison) is to
+    /// wait. It keeps its latches: it may still be applied. Default: never.
+    pub fn stuck_proposal_threshold(mut self, threshold: Duration) -> Self {
+        self.stuck_proposal_threshold = threshold;
+        self
+    }
+
+    /// How far ahead of what is served the engine's [ceiling](crate::Marks::ceiling) is raised. The shorter, the
+    /// more often; the longer, the further the clock may be ahead of time after a restart.
+    pub fn ceiling_step(mut self, step: Duration) -> Self {
+        self.ceiling_step = step;
+        self
+    }
+
+    /// Lets batches that only read, without limits, release their latches as soon as they have a snapshot of the
+    /// engine, and evaluate afterwards. Writers wait for them a shorter time. What is recorded in the timestamp
+    /// cache is then all that they declared.
+    pub fn release_reads_early(mut self) -> Self {
+        self.release_reads = ReleaseReads::Pinned;
+        self
+    }
+
     /// The store, and the applier that must run for it.
     pub fn build(self) -> (Store, Applier) {
         let metrics = self.metrics.clone();
-        self.build_latched(|_| {
+        self.build_latched(move |_| {
             spanlatch::Manager::builder()
                 .metrics(metrics.latch())
                 .build()
@@ -264,7 +421,7 @@ impl StoreBuilder {
     /// As [`build`](Self::build), with other latches: `latches` makes those of each range.
     pub fn build_latched<L: Latches>(
         self,
-        latches: impl FnMut(RangeId) -> L,
+        latches: impl Fn(RangeId) -> L + Send + Sync + 'static,
     ) -> (Store<L>, Applier) {
         let (proposer, applier) = applier::local(self.engine.clone());
         let store = self.build_proposing(Arc::new(proposer), latches);
@@ -276,33 +433,44 @@ impl StoreBuilder {
     pub fn build_proposing<L: Latches>(
         self,
         proposer: Arc<dyn Proposer>,
-        mut latches: impl FnMut(RangeId) -> L,
+        latches: impl Fn(RangeId) -> L + Send + Sync + 'static,
     ) -> Store<L> {
+        let low_water = match self.engine.marks().ceiling {
+            Timestamp::MAX => self.low_water,
+            ceiling => ceiling.max(self.low_water),
+        };
         // What an earlier store acknowledged must be in the past of the first read.
-        self.clock.forward(self.low_water);
-        let pending = Arc::new(self.metrics.proposals_pending.share());
+        self.clock.forward(low_water);
+        let flights = Flights::new(
+            &self.metrics,
+            self.slow_proposal_threshold,
+            self.stuck_proposal_threshold,
+        );
+        let horizon = Horizon::new(&*self.engine, self.ceiling_step);
         let shared = Arc::new(Shared {
             clock: self.clock,
             engine: self.engine,
             proposer,
             metrics: self.metrics,
-            pending,
+            admission: Arc::new(Admission::new(self.max_in_flight)),
+            flights: Arc::new(flights),
+            horizon,
             max_value_bytes: self.max_value_bytes,
+            release_reads: self.release_reads,
         });
         let replicas = spans_between(self.splits)
             .zip(0..)
-            .map(|(span, id)| Replica {
-                id: RangeId(id),
-                span,
-                latches: latches(RangeId(id)),
-                cache: Arc::new(TimestampCache::new(
-                    self.timestamp_cache_capacity,
-                    self.low_water,
-                )),
-                shared: shared.clone(),
+            .map(|(span, id)| {
+                let id = RangeId(id);
+                let cache = TimestampCache::new(self.timestamp_cache_capacity, low_water);
+                Arc::new(Replica::new(id, span, latches(id), cache, shared.clone()))
             })
             .collect();
-        Store { replicas, shared }
+        let ranges = Arc::new(RangeMap {
+            replicas: RwLock::new(replicas),
+            latches: Box::new(latches),
+        });
+        Store { ranges, shared }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct TimestampCache {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct State {
     low_water: Timestamp,
     current: Generation,
@@ -34,7 +34,7 @@ struct State {
     half: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Generation {
     records: IntervalMap<CompactKey, ReadAt, 32, Bytewise>,
     newest: Timestamp,
@@ -75,6 +75,14 @@ impl TimestampCache {
                 previous: Generation::default(),
                 half: (capacity / 2).max(1),
             }),
+        }
+    }
+
+    /// Another cache that knows the same. O(1), as the records are shared until one of the two changes.
+    pub(crate) fn fork(&self) -> Self {
+        let state = self.state.lock().clone();
+        Self {
+            state: Mutex::new(state),
         }
     }
 

@@ -78,7 +78,7 @@ fn cancelled_after_proposing_it_is_ambiguous_and_its_latches_stay() {
     let scene = Scene::new([]);
     let (cancel, put) = start_until(&scene, Request::put("a", "1").into());
     cancel.send(()).unwrap();
-    assert!(matches!(put.end(), Err(Error::Ambiguous)));
+    assert!(matches!(put.end(), Err(Error::Ambiguous(_))));
     let mut get = scene.start(Request::get("a"));
     assert!(get.is_waiting());
     scene.apply();
@@ -129,7 +129,7 @@ fn a_proposal_that_is_lost_is_ambiguous() {
     let scene = Scene::new([]);
     let put = scene.start(Request::put("a", "1"));
     drop(scene.kept.take());
-    assert!(matches!(put.end(), Err(Error::Ambiguous)));
+    assert!(matches!(put.end(), Err(Error::Ambiguous(_))));
     assert!(scene.store.is_idle());
     assert_eq!(scene.store.metrics().proposals_pending.value(), 0);
 }
@@ -237,7 +237,7 @@ fn an_engine_that_fails_to_apply_leaves_ambiguous_results() {
         let stepped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| applier.step()));
         drop(stepped);
         for put in puts {
-            assert!(matches!(put.end(), Err(Error::Ambiguous)));
+            assert!(matches!(put.end(), Err(Error::Ambiguous(_))));
         }
         assert!(store.is_idle());
     }

@@ -274,7 +274,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 fn any_limit() -> impl Strategy<Value = usize> {
-    prop_oneof![0usize..4, Just(Request::UNLIMITED)]
+    prop_oneof![1usize..4, Just(Request::UNLIMITED)]
 }
 
 pub(crate) fn any_request() -> impl Strategy<Value = Request> {

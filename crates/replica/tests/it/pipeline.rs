@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use spanlatch::{Guard, Manager};
+use spanlatch::{Guard, Manager, OnPoison};
 use spanlatch_metrics::{Outcome, ReplicaMetrics};
 use spanlatch_replica::{
     Batch, Engine, EngineError, Error, Latches, ManualSource, MemEngine, RangeId, Request,
@@ -195,15 +195,6 @@ fn scans_return_what_is_left_of_their_span() {
         }
     }
     assert_eq!(seen, rows([("c", "c"), ("a", "a")]));
-    let nothing = scene.serve(Request::scan(Span::all()).limited(0)).unwrap();
-    let resume = Some(Span::all());
-    assert_eq!(
-        nothing.responses,
-        [Response::Rows {
-            rows: vec![],
-            resume
-        }]
-    );
 }
 
 #[test]
@@ -369,17 +360,20 @@ fn bad_input_is_refused_before_anything_is_latched() {
         error.to_string(),
         "the value for b\"b\" has 4 bytes, more than 3"
     );
+    let nothing = Request::scan(Span::all()).limited(0);
+    let error = refused(batch([Request::get("a"), nothing]));
+    assert_eq!(error.to_string(), "request 1 has the limit 0");
     let error = store.replica(RangeId(2)).unwrap_err();
     assert_eq!(error.to_string(), "there is no range r2");
     let replica = store.replica(RangeId(1)).unwrap();
-    let outside = futures::executor::block_on(replica.send(Request::get("a").into()));
+    let outside = futures::executor::block_on(replica.send(Request::get("a")));
     assert_eq!(
         outside.unwrap_err().to_string(),
         "[\"a\"] is not within range r1, which holds [\"m\", ..)"
     );
     assert!(store.is_idle());
-    assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 3);
-    assert_eq!(store.metrics().request_duration.count(), 3);
+    assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 4);
+    assert_eq!(store.metrics().request_duration.count(), 4);
     assert_eq!(store.metrics().proposals.value(), 0);
     assert_eq!(store.versions(Span::all()).unwrap().count(), 0);
 }
@@ -404,8 +398,8 @@ fn each_batch_reads_the_descriptor_of_its_range() {
 fn a_replica_serves_its_own_range() {
     let scene = Scene::new(["m"]);
     let replica = scene.store.replica(RangeId(1)).unwrap();
-    assert_eq!(replica.span(), &Span::starting_at("m"));
-    let get = futures::executor::block_on(replica.send(Request::get("n").into()));
+    assert_eq!(replica.span(), Span::starting_at("m"));
+    let get = futures::executor::block_on(replica.send(Request::get("n")));
     assert_eq!(get.unwrap().responses, [Response::Value(None)]);
 }
 
@@ -413,12 +407,13 @@ fn a_replica_serves_its_own_range() {
 fn a_store_that_is_told_the_time_counts_slow_waits_in_every_range() {
     let (metrics, kept) = (ReplicaMetrics::default(), Kept::default());
     let began = Instant::now();
+    let latched = metrics.clone();
     let store = builder(&ManualSource::at(100))
         .splits([Key::from("m")])
         .metrics(metrics.clone())
-        .build_proposing(Arc::new(kept.clone()), |_| {
+        .build_proposing(Arc::new(kept.clone()), move |_| {
             Manager::builder()
-                .metrics(metrics.latch())
+                .metrics(latched.latch())
                 .slow_threshold(Duration::from_secs(3))
                 .clock(move || began)
                 .build()
@@ -526,8 +521,9 @@ impl Latches for Hooked {
     fn acquire(
         &self,
         spans: &SpanSet,
+        on_poison: OnPoison,
     ) -> impl Future<Output = Result<HookedGuard, Error>> + Send + 'static {
-        let guard = Latches::acquire(&self.manager, spans);
+        let guard = Latches::acquire(&self.manager, spans, on_poison);
         let hook = self.hook.clone();
         async move {
             let guard = Some(guard.await?);
@@ -552,9 +548,10 @@ fn reads_are_recorded_before_the_latches_are_released() {
         batch([Request::get("a"), Request::put("z", "1")]),
     ] {
         let hook = Hook::default();
-        let scene = Scene::build(Arc::new(MemEngine::new()), vec![], || Hooked {
+        let hooked = hook.clone();
+        let scene = Scene::build(Arc::new(MemEngine::new()), vec![], move || Hooked {
             manager: Manager::new(),
-            hook: hook.clone(),
+            hook: hooked.clone(),
         });
         scene.time.set(200);
         let (store, kept) = (scene.store.clone(), scene.kept.clone());

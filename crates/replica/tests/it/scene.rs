@@ -116,14 +116,14 @@ impl<L: Latches> Scene<L> {
     pub(crate) fn build(
         engine: Arc<dyn Engine>,
         splits: Vec<Key>,
-        latches: impl Fn() -> L,
+        latches: impl Fn() -> L + Send + Sync + 'static,
     ) -> Self {
         let kept = Kept::default();
         let time = ManualSource::at(100);
         let store = builder(&time)
             .splits(splits)
             .engine(engine.clone())
-            .build_proposing(Arc::new(kept.clone()), |_| latches());
+            .build_proposing(Arc::new(kept.clone()), move |_| latches());
         Scene {
             store,
             kept,

@@ -145,7 +145,7 @@ fn batches_of_all_kinds_are_as_one_after_the_other() {
             let count = 1 + numbers.below(3);
             let mut batch = Batch::new();
             for _ in 0..count {
-                let limit = usize::try_from(numbers.below(4)).unwrap();
+                let limit = 1 + usize::try_from(numbers.below(3)).unwrap();
                 batch.push(match numbers.below(10) {
                     0 | 1 => Request::get(numbers.key()),
                     2..=4 => Request::put(numbers.key(), numbers.key()),
