@@ -9,4 +9,5 @@ mod pipeline;
 mod ranges;
 mod scene;
 mod stress;
+mod ways_out;
 mod work;

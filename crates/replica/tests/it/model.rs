@@ -1,12 +1,30 @@
 //! Random batches, one after the other, against the naive store: responses, errors, timestamps and
 //! versions must be the same.
 
+use futures::executor::block_on;
 use proptest::prelude::*;
-use spanlatch_replica::{Batch, ManualSource};
-use spanset::{Span, Timestamp};
+use spanlatch_replica::{Batch, ManualSource, Request};
+use spanset::{Key, Span, Timestamp};
 
-use crate::naive::{Naive, any_requests, any_splits, kind};
+use crate::naive::{Naive, any_key, any_requests, any_splits, kind};
 use crate::scene::{Running, builder, ts};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Serves a batch, at so many nanoseconds from now or without a timestamp of its own.
+    Serve(Vec<Request>, Option<i64>),
+    Split(Key),
+    /// Collects below so many nanoseconds from now.
+    Collect(i64),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (any_requests(), prop::option::of(-40i64..40)).prop_map(|(r, at)| Step::Serve(r, at)),
+        2 => any_key().prop_map(Step::Split),
+        1 => (-60i64..10).prop_map(Step::Collect),
+    ]
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -14,18 +32,37 @@ proptest! {
     #[test]
     fn a_store_does_what_the_naive_one_does(
         splits in any_splits(),
-        steps in prop::collection::vec(
-            (any_requests(), prop::option::of(-40i64..40), 0u64..20),
-            1..40,
-        ),
+        release_early in any::<bool>(),
+        steps in prop::collection::vec((any_step(), 0u64..20), 1..40),
     ) {
         let time = ManualSource::at(1_000);
-        let (store, mut applier) = builder(&time).splits(splits).build();
+        let mut builder = builder(&time).splits(splits);
+        if release_early {
+            builder = builder.release_reads_early();
+        }
+        let (store, mut applier) = builder.build();
         let mut naive = Naive::default();
         let mut now = 1_000;
-        for (requests, offset, passed) in steps {
+        for (step, passed) in steps {
             now += passed;
             time.set(now);
+            let (requests, offset) = match step {
+                Step::Serve(requests, offset) => (requests, offset),
+                Step::Split(key) => {
+                    let is_new = store.replica_of(&key).span().start() != &key;
+                    let split = block_on(store.split(key.clone()));
+                    prop_assert_eq!(split.is_ok(), is_new);
+                    let span = store.replica_of(&key).span();
+                    prop_assert_eq!(span.start(), &key);
+                    continue;
+                }
+                Step::Collect(offset) => {
+                    let threshold = ts(now.saturating_add_signed(offset));
+                    let collected = store.collect_garbage(threshold).unwrap();
+                    prop_assert_eq!(collected.versions, naive.collect(threshold));
+                    continue;
+                }
+            };
             let at = offset.map(|offset| ts(now.saturating_add_signed(offset)));
             let mut batch = Batch::from(requests.clone());
             if let Some(at) = at {

@@ -14,6 +14,7 @@ pub(crate) struct Naive {
     pub(crate) versions: BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>,
     reads: Vec<(Span, Timestamp)>,
     clock: Timestamp,
+    threshold: Timestamp,
 }
 
 /// What a batch comes to at one timestamp.
@@ -32,6 +33,7 @@ pub(crate) fn kind(error: &Error) -> &'static str {
         Error::ConditionFailed { .. } => "condition",
         Error::NotAnInteger { .. } => "integer",
         Error::IncrementOverflow { .. } => "overflow",
+        Error::BelowThreshold { .. } => "threshold",
         other => panic!("{other}"),
     }
 }
@@ -58,6 +60,18 @@ impl Naive {
         time: Timestamp,
     ) -> (Timestamp, Evaluated) {
         let mut at = at.unwrap_or_else(|| time.max(after(self.clock)));
+        if at <= self.threshold {
+            if requests.iter().any(Request::is_write) {
+                at = after(self.threshold);
+            } else if at < self.threshold && !requests.is_empty() {
+                let failed = Some("threshold");
+                let evaluated = Evaluated {
+                    failed,
+                    ..Evaluated::default()
+                };
+                return (at, evaluated);
+            }
+        }
         for request in requests.iter().filter(|request| request.is_write()) {
             let written = span_of(request);
             for (read, read_at) in &self.reads {
@@ -81,6 +95,22 @@ impl Naive {
             self.write(at, &evaluated.writes);
         }
         (at, evaluated)
+    }
+
+    /// Forgets the versions that nobody sees from `threshold` on. Returns how many those were.
+    pub(crate) fn collect(&mut self, threshold: Timestamp) -> u64 {
+        self.clock = self.clock.max(threshold);
+        self.threshold = self.threshold.max(threshold);
+        let threshold = self.threshold;
+        let mut collected = 0;
+        for versions in self.versions.values_mut() {
+            let before = versions.len();
+            let seen = versions.range(..=threshold).next_back();
+            let seen = seen.filter(|(_, value)| value.is_some()).map(|(at, _)| *at);
+            versions.retain(|at, _| *at > threshold || Some(*at) == seen);
+            collected += (before - versions.len()) as u64;
+        }
+        collected
     }
 
     pub(crate) fn write<'a>(

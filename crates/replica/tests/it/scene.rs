@@ -140,7 +140,12 @@ impl<L: Latches> Scene<L> {
 
     /// Applies the oldest proposal.
     pub(crate) fn apply(&self) {
-        let mut proposal = self.kept.take();
+        self.apply_at(0);
+    }
+
+    /// Applies the proposal that is the so-maniest in the order of proposing.
+    pub(crate) fn apply_at(&self, position: usize) {
+        let mut proposal = self.kept.remove(position);
         self.engine.apply(vec![proposal.take_writes()]).unwrap();
         proposal.applied();
     }
@@ -165,13 +170,13 @@ impl<L: Latches> Scene<L> {
 type Served = Result<Reply, Error>;
 
 /// A batch on its way. Polled only when the test says so.
-pub(crate) struct Running {
-    future: Pin<Box<dyn Future<Output = Served> + Send>>,
-    result: Option<Served>,
+pub(crate) struct Running<T = Served> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    result: Option<T>,
 }
 
-impl Running {
-    pub(crate) fn new(future: impl Future<Output = Served> + Send + 'static) -> Self {
+impl<T> Running<T> {
+    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         let mut running = Running {
             future: Box::pin(future),
             result: None,
@@ -198,7 +203,7 @@ impl Running {
     }
 
     /// What came of it, which must be there.
-    pub(crate) fn end(mut self) -> Served {
+    pub(crate) fn end(mut self) -> T {
         self.poll();
         self.result.expect("it still waits")
     }
