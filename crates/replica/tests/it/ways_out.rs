@@ -142,12 +142,15 @@ fn both_sides_of_a_split_know_what_was_read() {
     }
 }
 
+/// To be called once.
+type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
 /// An engine that does something before it takes a snapshot, and remembers marks, if it can.
 #[derive(Default)]
 struct Hooked {
     inner: MemEngine,
-    before_snapshot: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    before_read: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    before_snapshot: Hook,
+    before_read: Arc<Hook>,
     ceiling: Mutex<Timestamp>,
     raised: Mutex<usize>,
     is_full: Mutex<bool>,
@@ -198,7 +201,7 @@ impl Engine for Hooked {
 
 struct HookedReader {
     inner: Snapshot,
-    before_read: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    before_read: Arc<Hook>,
 }
 
 impl Reader for HookedReader {
