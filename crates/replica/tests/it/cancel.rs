@@ -12,8 +12,7 @@ use spanlatch_replica::{
     Snapshot, Store, WriteBatch,
 };
 
-use crate::scene::forward_marks;
-use crate::scene::{Running, Scene, after, batch, builder, ts, value};
+use crate::scene::{Running, Scene, after, batch, builder, forward_marks, ts, value};
 
 /// Starts a batch that ends early when the sender is used.
 fn start_until(scene: &Scene, batch: Batch) -> (oneshot::Sender<()>, Running) {

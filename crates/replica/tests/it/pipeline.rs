@@ -1,5 +1,6 @@
 //! One range: what waits for what, which timestamps come out, and what is refused.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,14 @@ use parking_lot::Mutex;
 use spanlatch::{Guard, Manager, OnPoison};
 use spanlatch_metrics::{Outcome, ReplicaMetrics};
 use spanlatch_replica::{
-    Batch, Engine, EngineError, Error, Latches, ManualSource, MemEngine, RangeId, Request,
-    Response, Snapshot, WriteBatch,
+    Batch, Engine, EngineError, Error, Latches, ManualSource, MemEngine, Optimist, RangeId,
+    Request, Response, Snapshot, Waiting, WriteBatch,
 };
 use spanset::{Key, Span, SpanSet};
 
-use crate::scene::forward_marks;
-use crate::scene::{Kept, Running, Scene, after, batch, builder, range, rows, ts, value};
+use crate::scene::{
+    Kept, Running, Scene, after, batch, builder, forward_marks, range, rows, ts, value,
+};
 
 #[test]
 fn a_read_waits_for_an_earlier_write_until_it_is_applied() {
@@ -500,12 +502,33 @@ struct Hooked {
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-struct HookedGuard {
-    guard: Option<Guard>,
+struct HookedGuard<G = Guard> {
+    guard: Option<G>,
     hook: Hook,
 }
 
-impl Drop for HookedGuard {
+struct HookedOptimist {
+    optimist: Box<dyn Optimist<Guard>>,
+    hook: Hook,
+}
+
+impl Optimist<HookedGuard> for HookedOptimist {
+    fn check(self: Box<Self>, read: &SpanSet) -> Result<Box<dyn Any + Send>, Waiting<HookedGuard>> {
+        let hook = self.hook;
+        match self.optimist.check(read) {
+            Ok(validated) => Ok(Box::new(HookedGuard {
+                guard: Some(validated),
+                hook,
+            })),
+            Err(waiting) => Err(Box::pin(async move {
+                let guard = Some(waiting.await?);
+                Ok(HookedGuard { guard, hook })
+            })),
+        }
+    }
+}
+
+impl<G> Drop for HookedGuard<G> {
     fn drop(&mut self) {
         drop(self.guard.take());
         let hook = self.hook.lock().take();
@@ -531,6 +554,16 @@ impl Latches for Hooked {
         }
     }
 
+    fn acquire_optimistically(
+        &self,
+        spans: &SpanSet,
+        on_poison: OnPoison,
+    ) -> Result<Option<Box<dyn Optimist<HookedGuard>>>, Error> {
+        let optimist = self.manager.acquire_optimistically(spans, on_poison)?;
+        let hook = self.hook.clone();
+        Ok(optimist.map(|optimist| Box::new(HookedOptimist { optimist, hook }) as Box<_>))
+    }
+
     fn is_idle(&self) -> bool {
         Latches::is_idle(&self.manager)
     }
@@ -544,6 +577,7 @@ impl Latches for Hooked {
 fn reads_are_recorded_before_the_latches_are_released() {
     for read in [
         batch([Request::get("a")]),
+        batch([Request::scan(range("a", "b")).limited(1)]),
         batch([Request::conditional_put("a", value("x"), "y")]),
         batch([Request::get("a"), Request::put("z", "1")]),
     ] {
