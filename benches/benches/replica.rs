@@ -2,14 +2,17 @@
 
 use std::hint::black_box;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use futures::executor::block_on;
 use spanlatch_benches::micro::benchmark::Scale;
-use spanlatch_replica::{Applier, Batch, Reply, Request, Store};
-use spanset::Span;
+use spanlatch_replica::{Applier, Batch, Reply, Request, Store, StoreBuilder};
+use spanset::{Span, Timestamp};
 
 /// How many keys are in the store.
 fn keys() -> u64 {
@@ -34,7 +37,11 @@ fn serve(store: &Store, applier: &mut Applier, batch: impl Into<Batch>) -> Reply
 }
 
 fn filled(splits: impl IntoIterator<Item = Bytes>) -> (Store, Applier) {
-    let (store, mut applier) = Store::builder().splits(splits).build();
+    filled_by(Store::builder().splits(splits))
+}
+
+fn filled_by(builder: StoreBuilder) -> (Store, Applier) {
+    let (store, mut applier) = builder.build();
     let keys: Vec<u64> = (0..keys()).collect();
     for some in keys.chunks(1_000) {
         let rows = some.iter().map(|i| Request::put(key(*i), "v"));
@@ -120,5 +127,40 @@ fn ranges(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, points, spans, ranges);
+/// A write at a timestamp below that of a scan that goes on: it waits until the scan lets go.
+fn writes_below_a_scan(c: &mut Criterion) {
+    let mut group = c.benchmark_group("replica");
+    group.warm_up_time(Duration::from_millis(300));
+    group.measurement_time(Duration::from_secs(1));
+    for (name, builder) in [
+        ("scan_holds", Store::builder()),
+        (
+            "scan_releases_early",
+            Store::builder().release_reads_early(),
+        ),
+    ] {
+        let (store, mut applier) = filled_by(builder);
+        let (scan, stop) = (Request::scan(Span::all()), AtomicBool::new(false));
+        group.bench_function(BenchmarkId::new("write_below_scan", name), |b| {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        black_box(block_on(store.send(scan.clone())).expect("nothing fails here"));
+                    }
+                });
+                b.iter(|| {
+                    let now = store.clock().now();
+                    let below = Timestamp::new(now.wall - 1_000_000_000, 0);
+                    let put = Batch::from(Request::put(key(1), "v")).at(below);
+                    serve(&store, &mut applier, put)
+                });
+                stop.store(true, Ordering::Relaxed);
+            });
+            stop.store(false, Ordering::Relaxed);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, points, spans, ranges, writes_below_a_scan);
 criterion_main!(benches);

@@ -119,7 +119,8 @@ impl Applier {
     /// Applies, as one group, all that is proposed and not applied, and lets the callers respond.
     /// Returns how many proposals that were.
     ///
-    /// If the engine fails, the callers do with [`Error::Ambiguous`]. The latches are released all the
+    /// If the engine refuses the group, the callers fail with [`Error::Engine`]; if it fails in another way, with
+    /// [`Error::Ambiguous`]. The latches are released all the
     /// same: by [`Engine::apply`]'s promise nothing of the group is applied later.
     pub fn step(&mut self) -> usize {
         let mut group = self.queue.take();
@@ -132,6 +133,12 @@ impl Applier {
             Ok(()) => {
                 trace!(size, "applied");
                 group.into_iter().for_each(Proposal::applied);
+            }
+            Err(error) if error.is_refusal() => {
+                warn!(size, %error, "a group was not applied");
+                for proposal in group {
+                    proposal.failed(Error::Engine(error.clone()));
+                }
             }
             Err(error) => {
                 warn!(size, %error, "a group may not have been applied");

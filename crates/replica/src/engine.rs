@@ -31,7 +31,8 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever the engine says; which of the batches have been applied is then unknown.
+    /// Whatever the engine says; which of the batches have been applied is then unknown, unless it
+    /// [refuses](EngineError::refused) all of them.
     fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError>;
 
     /// What has to outlive the store, as last raised, by this store or an earlier one.
@@ -79,12 +80,36 @@ pub type Snapshot = Box<dyn Reader<Value = Version, Error = EngineError> + Send>
 
 /// A failure of a storage engine, in its own words.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("storage engine: {0}")]
-pub struct EngineError(Arc<dyn error::Error + Send + Sync>);
+#[error("storage engine: {error}")]
+pub struct EngineError {
+    error: Arc<dyn error::Error + Send + Sync>,
+    refused: bool,
+}
 
 impl EngineError {
-    /// Wraps the engine's own error.
+    /// Wraps the engine's own error. What it was asked for may have been done, in part or as a whole.
     pub fn new(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
-        Self(Arc::from(error.into()))
+        Self {
+            error: Arc::from(error.into()),
+            refused: false,
+        }
+    }
+
+    /// Wraps the engine's own error. Nothing of what it was asked for has been done, or will be.
+    pub fn refused(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        Self {
+            refused: true,
+            ..Self::new(error)
+        }
+    }
+
+    /// Whether nothing of what the engine was asked for has been done, or will be.
+    pub fn is_refusal(&self) -> bool {
+        self.refused
+    }
+
+    /// The engine's own error.
+    pub fn error(&self) -> &(dyn error::Error + Send + Sync + 'static) {
+        &*self.error
     }
 }

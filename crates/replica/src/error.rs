@@ -122,7 +122,7 @@ pub enum Error {
     /// The batch was proposed and may or may not be applied, now or later.
     #[error("it was proposed, and whether it is applied is not known: {0}")]
     Ambiguous(#[source] Cause),
-    /// The storage engine failed before anything was proposed.
+    /// The storage engine failed before anything was proposed, or refused to apply it.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }

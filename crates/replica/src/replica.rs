@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use smallvec::smallvec;
 use spanlatch_metrics::ReplicaMetrics;
 use spanset::{Key, Span, Timestamp};
-use tracing::debug;
+use tracing::{Level, debug, enabled};
 
 use crate::admission::Admission;
 use crate::flights::Flights;
@@ -145,8 +145,10 @@ impl<L: Latches> Replica<L> {
 
     /// Records that `spans` were read at `at`.
     pub(crate) fn record(&self, spans: Vec<Span>, at: Timestamp) {
-        for span in &spans {
-            debug!(range = %self.id, %span, %at, "recorded");
+        if enabled!(Level::DEBUG) {
+            for span in &spans {
+                debug!(range = %self.id, %span, %at, "recorded");
+            }
         }
         self.cache.record(spans, at);
     }

@@ -225,6 +225,37 @@ impl Engine for Broken {
     forward_marks!(inner);
 }
 
+/// Applies nothing, and says so.
+#[derive(Debug, Default)]
+struct Full {
+    inner: MemEngine,
+}
+
+impl Engine for Full {
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        self.inner.snapshot()
+    }
+
+    fn apply(&self, _: Vec<WriteBatch>) -> Result<(), EngineError> {
+        Err(EngineError::refused("no space left"))
+    }
+
+    forward_marks!(inner);
+}
+
+#[test]
+fn an_engine_that_refuses_to_apply_fails_the_callers() {
+    let time = ManualSource::at(100);
+    let (store, mut applier) = builder(&time).engine(Arc::new(Full::default())).build();
+    let puts = ["a", "b"].map(|key| start(&store, Request::put(key, "1")));
+    assert_eq!(applier.step(), 2);
+    for put in puts {
+        let error = put.end().unwrap_err();
+        assert!(matches!(error, Error::Engine(_)), "{error}");
+    }
+    assert!(store.is_idle());
+}
+
 #[test]
 fn an_engine_that_fails_to_apply_leaves_ambiguous_results() {
     for screams in [(|| ()) as fn(), || panic!("as planned")] {

@@ -412,6 +412,11 @@ fn nothing_is_served_above_the_ceiling_that_the_engine_remembers() {
         let store = store.clone();
         Running::new(async move { store.send(batch).await })
     };
+    let early = builder(&time)
+        .engine(engine.clone())
+        .ceiling_step(step)
+        .release_reads_early()
+        .build_proposing(Arc::new(Kept::default()), |_| Manager::new());
     let get = |store: &Store, at| start(store, batch([Request::get("a")]).at(ts(at))).end();
     let (store, kept) = build();
     for at in [100, 150, 250, 251] {
@@ -432,8 +437,9 @@ fn nothing_is_served_above_the_ceiling_that_the_engine_remembers() {
     let limited = Request::scan(Span::all()).limited(1);
     let scan = start(&store, batch([limited]).at(ts(900)));
     assert!(matches!(scan.end(), Err(Error::Engine(_))));
+    assert!(matches!(get(&early, 900), Err(Error::Engine(_))));
     assert_eq!(kept.len(), 0);
-    assert!(store.is_idle());
+    assert!(store.is_idle() && early.is_idle());
 
     // A later store starts above all of it, although the time has not come so far.
     *engine.is_full.lock() = false;
