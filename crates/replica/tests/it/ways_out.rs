@@ -457,6 +457,7 @@ fn reads_that_are_released_early_hold_nothing_when_they_are_evaluated() {
     let kept = Kept::default();
     let store = builder(&time)
         .engine(engine.clone())
+        .splits([Key::from("x")])
         .release_reads_early()
         .build_proposing(Arc::new(kept.clone()), |_| Manager::new());
     let start = |batch: Batch| {
@@ -475,7 +476,7 @@ fn reads_that_are_released_early_hold_nothing_when_they_are_evaluated() {
     assert_eq!(kept.take().writes().timestamp, after(ts(900)));
     assert!(matches!(put.end(), Err(Error::Ambiguous(Cause::Dropped))));
 
-    // A scan with a limit records only what it covered.
+    // A scan with a limit, here over two ranges, records only what it covered.
     engine
         .apply(vec![WriteBatch {
             timestamp: ts(100),
