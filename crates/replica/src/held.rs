@@ -66,7 +66,13 @@ impl<L: Latches> Held<L> {
                 range.replica.record(mem::take(&mut range.reads), at);
             }
         }
-        for HeldRange { guard, replica, .. } in self.ranges {
+    }
+}
+
+/// Takes the mutexes of the latch managers, one after the other.
+impl<L: Latches> Drop for Held<L> {
+    fn drop(&mut self) {
+        for HeldRange { guard, replica, .. } in mem::take(&mut self.ranges) {
             drop(guard);
             debug!(range = %replica.id(), "released");
         }

@@ -99,7 +99,7 @@ impl Latches for Manager {
     ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static {
         let pending = self.request(spans).on_poison(on_poison).sequence();
         if let Ok(pending) = &pending {
-            sequenced(pending);
+            sequenced(|| pending.sequence_number());
         }
         let shown = shown_to(self);
         async move {
@@ -115,7 +115,10 @@ impl Latches for Manager {
     ) -> Result<Option<Box<dyn Optimist<Guard>>>, Error> {
         let request = self.request(spans).on_poison(on_poison);
         match request.sequence_optimistic() {
-            Ok(optimistic) => Ok(Some(Box::new((optimistic, shown_to(self))))),
+            Ok(optimistic) => {
+                sequenced(|| optimistic.sequence_number());
+                Ok(Some(Box::new((optimistic, shown_to(self)))))
+            }
             Err(OptimisticError::ShuttingDown) => Err(Error::ShuttingDown),
             // Not only reads: nothing for optimists.
             Err(_) => Ok(None),
@@ -158,9 +161,9 @@ fn shown_to(manager: &Manager) -> Option<Manager> {
     enabled!(Level::DEBUG).then(|| manager.clone())
 }
 
-fn sequenced(pending: &Pending) {
+fn sequenced(number: impl FnOnce() -> Option<u64>) {
     if enabled!(Level::DEBUG)
-        && let Some(request) = pending.sequence_number()
+        && let Some(request) = number()
     {
         debug!(request, "sequenced");
     }

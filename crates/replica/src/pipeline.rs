@@ -25,9 +25,9 @@ pub(crate) async fn serve<L: Latches>(
     batch: Batch,
     cancelled: impl Future<Output = ()> + Send,
 ) -> Result<Reply, Error> {
-    let mut watch = Watch::start(&shared.metrics);
     let span = debug_span!("request", at = Empty);
     async {
+        let mut watch = Watch::start(&shared.metrics);
         let served = send(&mut watch, shared, route, &batch, cancelled).await;
         watch.responds(&served);
         served
@@ -84,7 +84,7 @@ async fn send<L: Latches>(
         watch.ends_as(Outcome::Cancelled);
         let declared = declare(&ranges, batch, at);
         for (range, spans) in ranges.iter().zip(&declared) {
-            debug!(range = %range.replica.id(), ?spans, "declared");
+            debug!(range = %range.replica.id(), %spans, "declared");
         }
         let held = if kind == Kind::Reads && batch.has_limit() && ranges.len() == 1 {
             match evaluate_optimistically(shared, batch, &ranges, &declared, at, cancelled.as_mut())

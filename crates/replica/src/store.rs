@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use spanlatch::OnPoison;
 use spanlatch_metrics::ReplicaMetrics;
 use spanset::{Key, Span, SpanSet, Timestamp};
-use tracing::{debug, warn};
+use tracing::{Instrument, debug, debug_span, warn, warn_span};
 
 use crate::admission::Admission;
 use crate::batch::Touched;
@@ -101,10 +101,14 @@ impl<L: Latches> Store<L> {
                 let range = replica.id();
                 return Err(Error::AlreadySplit { key, range });
             }
-            let guard = replica.latches.acquire(&spans, OnPoison::Wait).await?;
-            if let Some(new) = self.split_latched(&replica, &key)? {
-                drop(guard);
-                debug!(range = %replica.id(), ?key, %new, "split");
+            let stage = debug_span!("latch", range = %replica.id());
+            let acquired = stage.in_scope(|| replica.latches.acquire(&spans, OnPoison::Wait));
+            let guard = acquired.instrument(stage).await?;
+            debug!(range = %replica.id(), request = L::request_of(&guard), "latched");
+            let new = self.split_latched(&replica, &key)?;
+            drop(guard);
+            debug!(range = %replica.id(), "released");
+            if let Some(new) = new {
                 return Ok(new);
             }
         }
@@ -136,6 +140,7 @@ impl<L: Latches> Store<L> {
         let position = replicas.partition_point(|other| other.start() < key);
         replicas.insert(position, Arc::new(new));
         replica.cut(left);
+        debug!(range = %replica.id(), ?key, new = %id, "split");
         Ok(Some(id))
     }
 
@@ -215,7 +220,8 @@ impl<L: Latches> Store<L> {
     pub fn tick(&self, now: Instant) {
         let shared = &*self.shared;
         for replica in self.replicas() {
-            replica.latches.tick(now);
+            let range = warn_span!("tick", range = %replica.id());
+            range.in_scope(|| replica.latches.tick(now));
         }
         shared.flights.tick(now);
         let latest = shared.clock.latest();

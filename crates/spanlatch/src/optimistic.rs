@@ -58,6 +58,11 @@ impl Optimistic {
         }
     }
 
+    /// The request's number in sequence order, as [`Pending::sequence_number`]. Takes the manager's mutex.
+    pub fn sequence_number(&self) -> Option<u64> {
+        self.pending.sequence_number()
+    }
+
     /// Whether nothing that was in line when this request was sequenced conflicts with `read`, the spans
     /// actually read, which lie within those declared. A latch that has been released since counts: its
     /// effects may or may not be in the snapshot that was read.

@@ -1,6 +1,6 @@
 //! The set of declarations of one request.
 
-use std::slice;
+use std::{fmt, slice};
 
 use smallvec::SmallVec;
 
@@ -145,6 +145,17 @@ impl SpanSet {
         for declaration in &mut self.declarations {
             declaration.forward_write(to);
         }
+    }
+}
+
+/// The declarations in order: `local read ["descriptor"], write ["a", "c") at 0.000000005,0`.
+impl fmt::Display for SpanSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, declaration) in self.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{declaration}")?;
+        }
+        Ok(())
     }
 }
 
