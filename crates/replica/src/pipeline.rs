@@ -86,16 +86,12 @@ async fn send<L: Latches>(
         for (range, spans) in ranges.iter().zip(&declared) {
             debug!(range = %range.replica.id(), %spans, "declared");
         }
-        let held = if kind == Kind::Reads && batch.has_limit() && ranges.len() == 1 {
-            match evaluate_optimistically(shared, batch, &ranges, &declared, at, cancelled.as_mut())
-                .await?
-            {
-                Optimism::Served(reply) => return Ok(reply),
-                Optimism::Waited(held) => held,
-                Optimism::Unused => latch(batch, &ranges, &declared, cancelled.as_mut()).await?,
-            }
-        } else {
-            latch(batch, &ranges, &declared, cancelled.as_mut()).await?
+        let evaluated =
+            evaluate_optimistically(shared, batch, &ranges, &declared, at, cancelled.as_mut());
+        let held = match evaluated.await? {
+            Optimism::Served(reply) => return Ok(reply),
+            Optimism::Waited(held) => held,
+            Optimism::Unused => latch(batch, &ranges, &declared, cancelled.as_mut()).await?,
         };
         let mut checked = ranges.iter().zip(&declared);
         if checked.all(|(range, spans)| range.still_has(spans)) {
@@ -203,12 +199,12 @@ enum Optimism<L: Latches> {
     Served(Reply),
     /// Somebody was; these are the latches, after all.
     Waited(Held<L>),
-    /// The latches do not offer it.
+    /// It is not for this batch, or the latches do not offer it.
     Unused,
 }
 
-/// Takes a place in line in the one range, evaluates a batch that only reads, and then asks whether what it read
-/// conflicts with anything that was in line before. If so, waits.
+/// For a batch that only reads, with a limit, in one range: takes a place in line, evaluates, and then asks whether
+/// what it read conflicts with anything that was in line before. If so, waits.
 async fn evaluate_optimistically<L: Latches>(
     shared: &Shared,
     batch: &Batch,
@@ -217,6 +213,9 @@ async fn evaluate_optimistically<L: Latches>(
     at: Timestamp,
     mut cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
 ) -> Result<Optimism<L>, Error> {
+    if batch.kind() != Kind::Reads || !batch.has_limit() || ranges.len() != 1 {
+        return Ok(Optimism::Unused);
+    }
     let replica = &ranges[0].replica;
     let stage = debug_span!("latch", range = %replica.id());
     let place = stage.in_scope(|| {
