@@ -8,8 +8,12 @@ use spanset::{Reader, Timestamp};
 
 use crate::{Version, WriteBatch};
 
+#[cfg(feature = "fjall")]
+mod fjall;
 mod mem;
 
+#[cfg(feature = "fjall")]
+pub use fjall::{FjallEngine, FjallError};
 pub use mem::MemEngine;
 
 /// A multi-version storage engine, shared by the replicas of a store.
@@ -112,4 +116,12 @@ impl EngineError {
     pub fn error(&self) -> &(dyn error::Error + Send + Sync + 'static) {
         &*self.error
     }
+
+    /// The engine's own error, if it is an `E`.
+    pub fn downcast_ref<E: error::Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,8 @@ pub use applier::Applier;
 pub use batch::{Batch, Request, Value};
 pub use clock::{Clock, ManualSource, SystemSource, TimeSource};
 pub use engine::{Collected, Engine, EngineError, Marks, MemEngine, Snapshot};
+#[cfg(feature = "fjall")]
+pub use engine::{FjallEngine, FjallError};
 pub use error::{Action, Cause, Error};
 pub use latches::{Latches, Optimist, Waiting};
 pub use proposal::{Proposal, Proposer};
