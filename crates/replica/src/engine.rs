@@ -116,11 +116,6 @@ impl EngineError {
     pub fn error(&self) -> &(dyn error::Error + Send + Sync + 'static) {
         &*self.error
     }
-
-    /// The engine's own error, if it is an `E`.
-    pub fn downcast_ref<E: error::Error + 'static>(&self) -> Option<&E> {
-        self.0.downcast_ref()
-    }
 }
 
 #[cfg(test)]

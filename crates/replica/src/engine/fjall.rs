@@ -413,12 +413,13 @@ impl FjallEngine {
             return Ok(0);
         }
         let count = versions.len() as u64;
-        self.shared.write(|batch, tree| {
+        let removed = self.shared.write(|batch, tree| {
             for version in versions.drain(..) {
                 batch.remove(tree, version);
             }
-        })?;
-        Ok(count)
+        });
+        // No refusal: some may have been removed before.
+        removed.map(|()| count).map_err(EngineError::new)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::EngineError;
 
 /// Why a [`FjallEngine`](crate::FjallEngine) could not be opened, or could not do what was asked.
 ///
-/// In an [`EngineError`], [`EngineError::downcast_ref`] finds it.
+/// In an [`EngineError`] it is the [engine's own error](EngineError::error), to be downcast. A key that is too long, and
+/// whatever is asked of a poisoned engine, is [refused](EngineError::is_refusal).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FjallError {
@@ -115,6 +116,9 @@ impl FjallError {
 
 impl From<FjallError> for EngineError {
     fn from(error: FjallError) -> Self {
-        Self::new(error)
+        match error {
+            FjallError::KeyTooLong { .. } | FjallError::Poisoned { .. } => Self::refused(error),
+            error => Self::new(error),
+        }
     }
 }

@@ -281,8 +281,12 @@ fn a_key_that_is_too_long_fails_and_harms_nothing() {
     apply(vec![0; room / 2]).unwrap();
     for key in [vec![1; room + 1], vec![0; room / 2 + 1]] {
         let error = apply(key).unwrap_err();
-        let error: &FjallError = error.downcast_ref().unwrap();
-        assert!(matches!(error, FjallError::KeyTooLong { .. }), "{error}");
+        assert!(error.is_refusal());
+        let own = error.error().downcast_ref();
+        assert!(
+            matches!(own, Some(FjallError::KeyTooLong { .. })),
+            "{error}"
+        );
     }
     apply(vec![2]).unwrap();
     assert_eq!(content(&engine).len(), 3);
@@ -303,7 +307,10 @@ fn after_a_failure_every_call_fails_until_it_is_opened_again() {
         .replace_synced(unwritable);
     let poisoned = |result: Result<(), EngineError>| {
         let error = result.unwrap_err();
-        matches!(error.downcast_ref(), Some(FjallError::Poisoned { .. }))
+        let own = error.error().downcast_ref();
+        let is_poisoned = matches!(own, Some(FjallError::Poisoned { .. }));
+        assert_eq!(error.is_refusal(), is_poisoned);
+        is_poisoned
     };
     let batch = || WriteBatch {
         timestamp: Timestamp::new(2, 0),
