@@ -66,6 +66,15 @@ pub enum Request {
         /// How many rows to return at most.
         limit: usize,
     },
+    /// Confirms that what an earlier batch read of a span is still so: fails the batch with
+    /// [`Error::Changed`](crate::Error::Changed) if a key of it has a version above the timestamp of that batch,
+    /// up to its own. What the batch itself writes does not count. The span is read, and protected as such.
+    Confirm {
+        /// The keys that were read.
+        span: Span,
+        /// The timestamp at which they were.
+        since: Timestamp,
+    },
 }
 
 impl Request {
@@ -135,6 +144,11 @@ impl Request {
         }
     }
 
+    /// Confirms that the keys of `span` have not changed since `since`.
+    pub fn confirm(span: Span, since: Timestamp) -> Self {
+        Self::Confirm { span, since }
+    }
+
     /// The same request with a limit, if it is of a kind that has one.
     #[must_use]
     pub fn limited(mut self, to: usize) -> Self {
@@ -151,7 +165,7 @@ impl Request {
     pub fn is_write(&self) -> bool {
         !matches!(
             self,
-            Self::Get { .. } | Self::Scan { .. } | Self::ReverseScan { .. }
+            Self::Get { .. } | Self::Scan { .. } | Self::ReverseScan { .. } | Self::Confirm { .. }
         )
     }
 
@@ -170,7 +184,8 @@ impl Request {
             | Self::Delete { key } => Touched::Key(key),
             Self::DeleteRange { span, .. }
             | Self::Scan { span, .. }
-            | Self::ReverseScan { span, .. } => Touched::Span(span),
+            | Self::ReverseScan { span, .. }
+            | Self::Confirm { span, .. } => Touched::Span(span),
         }
     }
 }
@@ -250,12 +265,24 @@ impl Batch {
         self.on_poison
     }
 
-    /// Whether it may read less than it declares: a limit may end a scan early.
-    pub(crate) fn has_limit(&self) -> bool {
-        self.requests.iter().any(|request| {
-            matches!(request, Request::Scan { limit, .. } | Request::ReverseScan { limit, .. }
-                if *limit != Request::UNLIMITED)
+    /// Whether it may read less than it declares: a limit may end a scan early, and a change a confirmation.
+    pub(crate) fn may_read_less(&self) -> bool {
+        self.requests.iter().any(|request| match request {
+            Request::Scan { limit, .. } | Request::ReverseScan { limit, .. } => {
+                *limit != Request::UNLIMITED
+            }
+            Request::Confirm { .. } => true,
+            _ => false,
         })
+    }
+
+    /// The lowest timestamp as of which it has to see versions, besides its own.
+    pub(crate) fn confirms_since(&self) -> Option<Timestamp> {
+        let since = self.requests.iter().filter_map(|request| match request {
+            Request::Confirm { since, .. } => Some(*since),
+            _ => None,
+        });
+        since.min()
     }
 
     pub(crate) fn kind(&self) -> Kind {

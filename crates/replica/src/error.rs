@@ -87,6 +87,18 @@ pub enum Error {
         /// What the key holds.
         actual: Option<Value>,
     },
+    /// What was to be confirmed has changed since.
+    #[error("request {index} finds {key:?} changed at {changed}, after {since}")]
+    Changed {
+        /// The position of the request in its batch.
+        index: usize,
+        /// A key that has changed.
+        key: Key,
+        /// Since when it should not have.
+        since: Timestamp,
+        /// When it did.
+        changed: Timestamp,
+    },
     /// An increment found a value that is not eight bytes long.
     #[error("request {index} found no integer but {actual:?} at {key:?}")]
     NotAnInteger {
@@ -176,6 +188,7 @@ impl Error {
             | Self::ZeroLimit { .. }
             | Self::ValueTooLarge { .. }
             | Self::ConditionFailed { .. }
+            | Self::Changed { .. }
             | Self::NotAnInteger { .. }
             | Self::IncrementOverflow { .. } => Action::GiveUp,
             Self::Ambiguous(_) => Action::FindOut,

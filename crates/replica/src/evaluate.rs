@@ -117,6 +117,7 @@ where
             Request::DeleteRange { span, limit } => self.delete_range(span, *limit),
             Request::Scan { span, limit } => self.scan(span, *limit, Direction::Up),
             Request::ReverseScan { span, limit } => self.scan(span, *limit, Direction::Down),
+            Request::Confirm { span, since } => self.confirm(index, span, *since),
         }
     }
 
@@ -196,6 +197,36 @@ where
         self.reads.extend(walk.covered);
         let (rows, resume) = (walk.rows, walk.resume);
         Ok(Response::Rows { rows, resume })
+    }
+
+    /// Looks for a version of a key of `span` above `since`. Deletions are versions, too.
+    fn confirm(&mut self, index: usize, span: &Span, since: Timestamp) -> Result<Response, Error> {
+        let changed = |key: &Key, version: &Version| Error::Changed {
+            index,
+            key: key.clone(),
+            since,
+            changed: version.timestamp,
+        };
+        if span.is_point() {
+            let key = span.start();
+            let newest = self.reader.get(key, Some(self.at))?;
+            if let Some(version) = newest.filter(|version| version.timestamp > since) {
+                return Err(changed(key, &version));
+            }
+        } else {
+            let mut cursor = self.reader.cursor(Some(self.at));
+            cursor.seek(span.start())?;
+            while let Some((key, version)) = cursor.item()
+                && span.contains_key(key)
+            {
+                if version.timestamp > since {
+                    return Err(changed(key, version));
+                }
+                cursor.next()?;
+            }
+        }
+        self.reads.push(span.clone());
+        Ok(Response::Unchanged)
     }
 }
 

@@ -102,8 +102,9 @@ async fn send<L: Latches>(
 
     watch.ends_as(Outcome::Failed);
     let pushed = push(&ranges, &declared, at);
-    let (snapshot, pushed) = self::pin(shared, kind, pushed)?;
-    if kind == Kind::Reads && shared.release_reads == ReleaseReads::Pinned && !batch.has_limit() {
+    let (snapshot, pushed) = self::pin(shared, batch, pushed)?;
+    if kind == Kind::Reads && shared.release_reads == ReleaseReads::Pinned && !batch.may_read_less()
+    {
         return evaluate_released(shared, batch, snapshot, &declared, held, pushed);
     }
     let evaluated = {
@@ -213,7 +214,7 @@ async fn evaluate_optimistically<L: Latches>(
     at: Timestamp,
     mut cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
 ) -> Result<Optimism<L>, Error> {
-    if batch.kind() != Kind::Reads || !batch.has_limit() || ranges.len() != 1 {
+    if batch.kind() != Kind::Reads || !batch.may_read_less() || ranges.len() != 1 {
         return Ok(Optimism::Unused);
     }
     let replica = &ranges[0].replica;
@@ -226,7 +227,7 @@ async fn evaluate_optimistically<L: Latches>(
         return Ok(Optimism::Unused);
     };
     not_cancelled(cancelled.as_mut()).await?;
-    let (snapshot, _) = self::pin(shared, Kind::Reads, at)?;
+    let (snapshot, _) = self::pin(shared, batch, at)?;
     let evaluated = {
         let _stage = debug_span!("evaluate").entered();
         evaluate_declared(batch.requests(), &snapshot, declared, at)
@@ -296,10 +297,13 @@ fn push<L: Latches>(ranges: &Ranges<L>, declared: &[SpanSet], at: Timestamp) -> 
 /// threshold instead, as if all keys had been read there.
 ///
 /// The threshold is asked for after the snapshot was taken: what is collected is collected after it was raised.
-fn pin(shared: &Shared, kind: Kind, at: Timestamp) -> Result<(Snapshot, Timestamp), Error> {
+fn pin(shared: &Shared, batch: &Batch, at: Timestamp) -> Result<(Snapshot, Timestamp), Error> {
     let snapshot = shared.engine.snapshot()?;
     debug!("pinned");
-    if kind == Kind::Reads {
+    if let Some(since) = batch.confirms_since() {
+        shared.horizon.check(since)?;
+    }
+    if batch.kind() == Kind::Reads {
         shared.horizon.check(at)?;
         return Ok((snapshot, at));
     }

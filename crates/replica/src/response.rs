@@ -11,6 +11,8 @@ pub enum Response {
     Value(Option<Value>),
     /// To a `Put`, `ConditionalPut` or `Delete`: it is written.
     Written,
+    /// To a `Confirm`: it has not changed.
+    Unchanged,
     /// To an `Increment`: the sum.
     Incremented(i64),
     /// To a `DeleteRange`.

@@ -1,12 +1,13 @@
 //! A store that does everything one by one in the simplest way, and random batches for both.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use proptest::prelude::*;
 use spanlatch_replica::{Error, Request, Response, Value};
 use spanset::{Key, Span, Timestamp};
 
-use crate::scene::after;
+use crate::scene::{after, ts};
 
 /// All versions, and all reads that were ever recorded.
 #[derive(Debug, Default, Clone)]
@@ -34,6 +35,7 @@ pub(crate) fn kind(error: &Error) -> &'static str {
         Error::NotAnInteger { .. } => "integer",
         Error::IncrementOverflow { .. } => "overflow",
         Error::BelowThreshold { .. } => "threshold",
+        Error::Changed { .. } => "changed",
         other => panic!("{other}"),
     }
 }
@@ -47,7 +49,8 @@ pub(crate) fn span_of(request: &Request) -> Span {
         | Request::Delete { key } => Span::point(key.clone()),
         Request::DeleteRange { span, .. }
         | Request::Scan { span, .. }
-        | Request::ReverseScan { span, .. } => span.clone(),
+        | Request::ReverseScan { span, .. }
+        | Request::Confirm { span, .. } => span.clone(),
     }
 }
 
@@ -60,6 +63,19 @@ impl Naive {
         time: Timestamp,
     ) -> (Timestamp, Evaluated) {
         let mut at = at.unwrap_or_else(|| time.max(after(self.clock)));
+        let is_forgotten = |request: &Request| match request {
+            Request::Confirm { since, .. } => *since < self.threshold,
+            _ => false,
+        };
+        if requests.iter().any(is_forgotten) {
+            self.clock = self.clock.max(at);
+            let failed = Some("threshold");
+            let evaluated = Evaluated {
+                failed,
+                ..Evaluated::default()
+            };
+            return (at, evaluated);
+        }
         if at <= self.threshold {
             if requests.iter().any(Request::is_write) {
                 at = after(self.threshold);
@@ -247,6 +263,18 @@ impl Naive {
                 });
                 Ok(Response::Rows { rows, resume })
             }
+            Request::Confirm { span, since } => {
+                let later = (Bound::Excluded(*since), Bound::Included(at));
+                let within = self.versions.iter().filter(|(k, _)| span.contains_key(k));
+                for (_, versions) in within {
+                    // An inverted range is no range.
+                    if *since < at && versions.range(later).next().is_some() {
+                        return Err("changed");
+                    }
+                }
+                e.reads.push(span.clone());
+                Ok(Response::Unchanged)
+            }
         }
     }
 
@@ -319,6 +347,7 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request> {
         1 => (any_span(), any_limit()).prop_map(|(s, n)| Request::delete_range(s).limited(n)),
         2 => (any_span(), any_limit()).prop_map(|(s, n)| Request::scan(s).limited(n)),
         2 => (any_span(), any_limit()).prop_map(|(s, n)| Request::reverse_scan(s).limited(n)),
+        2 => (any_span(), 950u64..1_300).prop_map(|(s, at)| Request::confirm(s, ts(at))),
     ]
 }
 
