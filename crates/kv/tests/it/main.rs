@@ -1,0 +1,5 @@
+//! Transactions from outside: what an attempt sees, what commits, and what is tried again.
+
+mod exec;
+mod reads;
+mod scene;
