@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod choices;
+#[cfg(not(any(loom, shuttle)))]
+pub mod crash;
 mod declared;
 pub mod history;
 #[cfg(not(any(loom, shuttle)))]

@@ -8,6 +8,7 @@
 
 mod run;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,10 +25,23 @@ struct Cli {
     /// Only what this seed chooses, as a failure says it
     #[arg(long)]
     seed: Option<u64>,
+    /// What is to be killed: serves load on this folder
+    #[arg(long, hide = true)]
+    child: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let Cli { proof, quick, seed } = Cli::parse();
+    let Cli {
+        proof,
+        quick,
+        seed,
+        child,
+    } = Cli::parse();
+    #[cfg(not(any(loom, shuttle)))]
+    if let Some(folder) = child {
+        spanlatch_proofs::crash::serve(&folder, seed.unwrap_or(0));
+        return ExitCode::SUCCESS;
+    }
     let size = match (seed, quick) {
         (Some(seed), _) => Size::Only(seed),
         (None, true) => Size::Quick,

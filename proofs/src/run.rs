@@ -24,6 +24,9 @@ pub(crate) enum Proof {
     /// Threads and tasks as fast as they come, and their history checked afterwards
     #[cfg(not(any(loom, shuttle)))]
     History,
+    /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
+    #[cfg(not(any(loom, shuttle)))]
+    Crash,
     /// Very many interleavings of the whole manager
     #[cfg(shuttle)]
     Shuttle,
@@ -57,6 +60,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::Scripts => plain::scripts(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::History => plain::history(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Crash => plain::crash(size)?,
         #[cfg(shuttle)]
         Proof::Shuttle => shuttle(size)?,
         #[cfg(loom)]
@@ -200,7 +205,7 @@ mod plain {
     use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
-    use spanlatch_proofs::{Choices, script, sets, tree};
+    use spanlatch_proofs::{Choices, crash, script, sets, tree};
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
     use super::{Number, Proof, Size, again, for_each_seed};
@@ -269,6 +274,22 @@ mod plain {
             Number(covered.requests),
             Number(covered.waited)
         ))
+    }
+
+    pub(super) fn crash(size: Size) -> Result<String, String> {
+        let (runs, rounds) = match size {
+            Size::Quick => (2, 6),
+            Size::Full => (40, 12),
+            Size::Only(_) => (1, 12),
+        };
+        let covered = for_each_seed(
+            Proof::Crash,
+            runs,
+            size,
+            |seed| crash::run(seed, rounds),
+            crash::Covered::add,
+        )?;
+        Ok(covered.to_string())
     }
 
     /// Ends the process, as there are threads that will never end.

@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Scripts,
     /// Threads and tasks as fast as they come, and their history checked afterwards
     History,
+    /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
+    Crash,
     /// Very many interleavings of the whole manager
     Shuttle,
     /// Every interleaving of the smallest cases

@@ -48,6 +48,7 @@ const GRAPH: [(&str, &[&str]); 9] = [
             "interval-btree",
             "spanlatch",
             "spanlatch-metrics",
+            "spanlatch-replica",
             "spanset",
         ],
     ),
