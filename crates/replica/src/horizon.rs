@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spanset::Timestamp;
+use tracing::debug;
 
 use crate::{Collected, Engine, EngineError, Error};
 
@@ -71,7 +72,9 @@ impl Horizon {
             return Ok(());
         }
         let ceiling = wall.saturating_add(self.step.max(1));
-        engine.raise_ceiling(Timestamp::new(ceiling, 0))?;
+        let to = Timestamp::new(ceiling, 0);
+        engine.raise_ceiling(to)?;
+        debug!(%to, "raised");
         self.ceiling.store(ceiling, Ordering::Release);
         Ok(())
     }

@@ -8,6 +8,7 @@ mod naive;
 mod pipeline;
 mod ranges;
 mod scene;
+mod scripts;
 mod stress;
 mod ways_out;
 mod work;
