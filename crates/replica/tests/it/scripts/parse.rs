@@ -56,6 +56,12 @@ fn request(words: &[&str]) -> Result<Request, EmptySpan> {
         ["delete", key] => Request::delete(self::key(key)),
         ["scan", span] => Request::scan(self::span(span)?),
         ["rscan", span] => Request::reverse_scan(self::span(span)?),
+        ["confirm", span, "since", at] if span.contains("..") => {
+            Request::confirm(self::span(span)?, timestamp(at))
+        }
+        ["confirm", key, "since", at] => {
+            Request::confirm(Span::point(self::key(key)), timestamp(at))
+        }
         [ref request @ .., "limit", limit] => self::request(request)?.limited(number(limit)),
         _ => panic!("not a request: {}", words.join(" ")),
     })

@@ -500,6 +500,7 @@ fn shown(reply: &Reply) -> String {
     let response = |response: &Response| match response {
         Response::Value(value) => value.as_ref().map_or("nothing".to_owned(), text),
         Response::Written => "written".to_owned(),
+        Response::Unchanged => "unchanged".to_owned(),
         Response::Incremented(sum) => sum.to_string(),
         Response::Deleted { keys, resume } => {
             let keys: Vec<_> = keys.iter().map(text).collect();

@@ -28,7 +28,7 @@ struct State {
     last: (String, String),
     /// The names of requests by range and number.
     names: BTreeMap<(String, String), String>,
-    /// Whether ranges are told apart.
+    /// Whether there is, or was, more than one range.
     ranges: bool,
 }
 
