@@ -8,7 +8,6 @@
 
 mod run;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,22 +25,21 @@ struct Cli {
     #[arg(long)]
     seed: Option<u64>,
     /// What is to be killed: serves load on this folder
+    #[cfg(not(any(loom, shuttle)))]
     #[arg(long, hide = true)]
-    child: Option<PathBuf>,
+    child: Option<std::path::PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let Cli {
-        proof,
-        quick,
-        seed,
-        child,
-    } = Cli::parse();
+    let cli = Cli::parse();
     #[cfg(not(any(loom, shuttle)))]
-    if let Some(folder) = child {
-        spanlatch_proofs::crash::serve(&folder, seed.unwrap_or(0));
+    if let Some(folder) = &cli.child {
+        spanlatch_proofs::crash::serve(folder, cli.seed.unwrap_or(0));
         return ExitCode::SUCCESS;
     }
+    let Cli {
+        proof, quick, seed, ..
+    } = cli;
     let size = match (seed, quick) {
         (Some(seed), _) => Size::Only(seed),
         (None, true) => Size::Quick,
