@@ -11,6 +11,8 @@ pub mod history;
 pub mod live;
 #[cfg(loom)]
 pub mod loom;
+#[cfg(not(any(loom, shuttle)))]
+pub mod page;
 pub mod script;
 pub mod sets;
 #[cfg(shuttle)]

@@ -27,6 +27,9 @@ pub(crate) enum Proof {
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     #[cfg(not(any(loom, shuttle)))]
     Crash,
+    /// The example server's page of latches, in a real browser
+    #[cfg(not(any(loom, shuttle)))]
+    Page,
     /// Very many interleavings of the whole manager
     #[cfg(shuttle)]
     Shuttle,
@@ -62,6 +65,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::History => plain::history(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Crash => plain::crash(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Page => plain::page()?,
         #[cfg(shuttle)]
         Proof::Shuttle => shuttle(size)?,
         #[cfg(loom)]
@@ -205,7 +210,7 @@ mod plain {
     use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
-    use spanlatch_proofs::{Choices, crash, script, sets, tree};
+    use spanlatch_proofs::{Choices, crash, page, script, sets, tree};
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
     use super::{Number, Proof, Size, again, for_each_seed};
@@ -290,6 +295,18 @@ mod plain {
             crash::Covered::add,
         )?;
         Ok(covered.to_string())
+    }
+
+    /// One story, whatever the size.
+    pub(super) fn page() -> Result<String, String> {
+        let covered = page::run().map_err(|error| {
+            format!("{error}\nerror: page failed; again with\n    cargo xtask verify --only page")
+        })?;
+        Ok(format!(
+            "{} states seen in a browser, in {} looks",
+            Number(covered.shown),
+            Number(covered.looks),
+        ))
     }
 
     /// Ends the process, as there are threads that will never end.

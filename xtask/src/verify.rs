@@ -24,6 +24,8 @@ pub(crate) enum Step {
     History,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     Crash,
+    /// The example server's page of latches, in a real browser: needs chromium and chromedriver
+    Page,
     /// Very many interleavings of the whole manager
     Shuttle,
     /// Every interleaving of the smallest cases

@@ -88,7 +88,11 @@ fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_max_level(cli.log)
-        .with_span_events(FmtSpan::CLOSE)
+        // Every tick is a span that warnings can be in; only who debugs wants to know how long it took.
+        .with_span_events(match cli.log >= LevelFilter::DEBUG {
+            true => FmtSpan::CLOSE,
+            false => FmtSpan::NONE,
+        })
         .init();
     let metrics = ReplicaMetrics::default();
     let mut registry = Registry::new();
