@@ -86,8 +86,9 @@ async fn send<L: Latches>(
         for (range, spans) in ranges.iter().zip(&declared) {
             debug!(range = %range.replica.id(), %spans, "declared");
         }
+        let until = cancelled.as_mut();
         let evaluated =
-            evaluate_optimistically(shared, batch, &ranges, &declared, at, cancelled.as_mut());
+            evaluate_optimistically(watch, shared, batch, &ranges, &declared, at, until);
         let held = match evaluated.await? {
             Optimism::Served(reply) => return Ok(reply),
             Optimism::Waited(held) => held,
@@ -207,6 +208,7 @@ enum Optimism<L: Latches> {
 /// For a batch that only reads, with a limit, in one range: takes a place in line, evaluates, and then asks whether
 /// what it read conflicts with anything that was in line before. If so, waits.
 async fn evaluate_optimistically<L: Latches>(
+    watch: &mut Watch<'_>,
     shared: &Shared,
     batch: &Batch,
     ranges: &Ranges<L>,
@@ -227,6 +229,7 @@ async fn evaluate_optimistically<L: Latches>(
         return Ok(Optimism::Unused);
     };
     not_cancelled(cancelled.as_mut()).await?;
+    watch.ends_as(Outcome::Failed);
     let (snapshot, _) = self::pin(shared, batch, at)?;
     let evaluated = {
         let _stage = debug_span!("evaluate").entered();
@@ -253,9 +256,13 @@ async fn evaluate_optimistically<L: Latches>(
             }))
         }
         // The keys had been moved before: this place in line protects nothing.
-        Ok(_) => Ok(Optimism::Unused),
+        Ok(_) => {
+            watch.ends_as(Outcome::Cancelled);
+            Ok(Optimism::Unused)
+        }
         Err(waiting) => {
             debug!("conflicted");
+            watch.ends_as(Outcome::Cancelled);
             let guard = unless(cancelled, waiting, Error::Cancelled)
                 .instrument(stage)
                 .await?;

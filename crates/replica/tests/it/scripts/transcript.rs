@@ -1,7 +1,7 @@
 //! Makes a transcript of a store's events.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -100,86 +100,86 @@ impl Transcript {
 
     fn tell(&self, who: &str, range: &str, level: Level, mut fields: Fields) {
         let message = fields.take("message");
+        self.rename(who, range, &mut fields);
+        fields.take("range");
+        let place = match self.state.lock().ranges && !range.is_empty() {
+            true => format!(" in {range}"),
+            false => String::new(),
+        };
+        if level <= Level::WARN {
+            let details = format!("{message}{place}: {}", fields.rest());
+            return self.event(who, "WARNING", &details);
+        }
+        let mut details = details(&message, &mut fields) + &place;
+        for field in ["error", "cause"] {
+            let error = fields.take(field);
+            if !error.is_empty() {
+                let separator = if details.is_empty() { "" } else { ": " };
+                details = details + separator + &error;
+            }
+        }
+        // What is not known here is told as it is.
+        let details = format!("{details} {}", fields.rest());
+        self.event(who, &message, details.trim());
+    }
+
+    /// Gives requests their names instead of their numbers, and notes that of whom it is about.
+    fn rename(&self, who: &str, range: &str, fields: &mut Fields) {
         if let Some(request) = fields.get("request")
             && who != STORE
         {
             let key = (range.to_owned(), request.to_owned());
             self.state.lock().names.insert(key, who.to_owned());
         }
-        for field in ["request", "on", "head", "parked_on"] {
-            if let Some((_, request)) = fields.0.iter_mut().find(|(name, _)| *name == field) {
+        for (field, request) in &mut fields.0 {
+            if ["request", "on", "head", "parked_on"].contains(field) {
                 *request = self.name(range, request);
             }
         }
-        if level <= Level::WARN {
-            fields.take("range");
-            let rest = fields.rest();
-            self.event(who, "WARNING", &format!("{message}: {rest}"));
-            return;
+    }
+}
+
+/// What an event says besides its name, its range and an error.
+fn details(message: &str, fields: &mut Fields) -> String {
+    match message {
+        "declared" => fields.take("spans"),
+        "sequenced" | "latched" => {
+            fields.take("request");
+            String::new()
         }
-        let mut details = match message.as_str() {
-            "declared" => fields.take("spans"),
-            "sequenced" | "latched" => {
-                fields.take("request");
-                String::new()
-            }
-            "waits" => {
-                let (on, head) = (fields.take("on"), fields.take("head"));
-                let mut details = format!("for {on}");
-                if head != on {
-                    let _ = write!(details, ", and {head} is the head");
-                }
-                let (wants, conflict) = (fields.take("wants"), fields.take("conflict"));
-                fields.take("request");
-                let _ = write!(details, ": {wants} behind {conflict}");
-                details
-            }
-            "pushed" => format!("from {} to {}", fields.take("from"), fields.take("to")),
-            "evaluated" => {
-                let mut details = format!("at {}", fields.take("at"));
-                let reads = fields.take("reads");
-                let reads = &reads[1..reads.len() - 1];
-                if !reads.is_empty() {
-                    let _ = write!(details, ", read {reads}");
-                }
-                match fields.take("writes").as_str() {
-                    "" | "0" => {}
-                    "1" => details.push_str(", 1 write"),
-                    writes => {
-                        let _ = write!(details, ", {writes} writes");
-                    }
-                }
-                // Told when they are responded.
-                fields.take("responses");
-                details
-            }
-            "recorded" => format!("{}@{}", fields.take("span"), fields.take("at")),
-            "split" => {
-                let (key, new) = (fields.take("key"), fields.take("new"));
-                format!("{} at {key}, where {new} begins", fields.take("range"))
-            }
-            _ => match fields.take("at") {
-                at if at.is_empty() => at,
-                at => format!("at {at}"),
-            },
-        };
-        if self.state.lock().ranges && !range.is_empty() && message != "split" {
-            let separator = if details.is_empty() { "" } else { " " };
-            let _ = write!(details, "{separator}in {range}");
+        "waits" => {
+            fields.take("request");
+            let (on, head) = (fields.take("on"), fields.take("head"));
+            let head = match head == on {
+                true => String::new(),
+                false => format!(", and {head} is the head"),
+            };
+            let (wants, conflict) = (fields.take("wants"), fields.take("conflict"));
+            format!("for {on}{head}: {wants} behind {conflict}")
         }
-        fields.take("range");
-        for field in ["error", "cause"] {
-            let error = fields.take(field);
-            if !error.is_empty() {
-                let separator = if details.is_empty() { "" } else { ": " };
-                let _ = write!(details, "{separator}{error}");
-            }
+        "pushed" => format!("from {} to {}", fields.take("from"), fields.take("to")),
+        "evaluated" => {
+            // Shown as what the client gets.
+            fields.take("responses");
+            let reads = fields.take("reads");
+            // A list in brackets.
+            let reads = match &reads[1..reads.len() - 1] {
+                "" => String::new(),
+                reads => format!(", read {reads}"),
+            };
+            let writes = match fields.take("writes").as_str() {
+                "" | "0" => String::new(),
+                "1" => ", 1 write".to_owned(),
+                writes => format!(", {writes} writes"),
+            };
+            format!("at {}{reads}{writes}", fields.take("at"))
         }
-        let rest = fields.rest();
-        if !rest.is_empty() {
-            let _ = write!(details, " {rest}");
-        }
-        self.event(who, &message, details.trim());
+        "recorded" => format!("{}@{}", fields.take("span"), fields.take("at")),
+        "split" => format!("off {} at {}", fields.take("new"), fields.take("key")),
+        _ => match fields.take("at") {
+            at if at.is_empty() => at,
+            at => format!("at {at}"),
+        },
     }
 }
 
