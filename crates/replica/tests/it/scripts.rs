@@ -27,7 +27,6 @@
 //! | `cancel NAME` | tells NAME that its caller gives up |
 //! | `leave NAME` | the caller goes away: drops the future |
 //! | `tick 6s` | 6 seconds go by, and the store is told |
-//! | `clock T` | moves the clock to T |
 //! | `collect T` | collects versions that reads from T on do not see |
 //! | `engine TROUBLE` | once: `panics when read`, `fails to pin`, `fails to apply`, `refuses to apply` |
 //! | `when pinned apply NAME` | does so just before the next snapshot is taken; `when pinned collect T` likewise |

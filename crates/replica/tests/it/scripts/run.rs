@@ -58,6 +58,18 @@ struct Cancelled {
     waker: Option<Waker>,
 }
 
+/// Ends when it is set.
+fn cancellation(cancelled: Arc<Mutex<Cancelled>>) -> impl Future<Output = ()> + Send {
+    poll_fn(move |context: &mut Context<'_>| {
+        let mut cancelled = cancelled.lock();
+        cancelled.waker = Some(context.waker().clone());
+        match cancelled.is_set {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+}
+
 /// Has a request polled, by its name.
 struct Woken {
     name: String,
@@ -121,10 +133,6 @@ impl Run {
             ["cancel", name] => self.cancel(name),
             ["leave", name] => self.leave(name),
             ["tick", by] => self.tick(seconds(by)),
-            ["clock", to] => {
-                self.wall = number(to);
-                self.source.set(self.wall);
-            }
             ["collect", at] => {
                 if let Err(error) = self.store().collect_garbage(timestamp(at)) {
                     self.transcript.event("store", "fails", &error.to_string());
@@ -245,15 +253,7 @@ impl Run {
             self.wall += 1;
         }
         let cancelled = Arc::new(Mutex::new(Cancelled::default()));
-        let until = cancelled.clone();
-        let until = poll_fn(move |context: &mut Context<'_>| {
-            let mut cancelled = until.lock();
-            cancelled.waker = Some(context.waker().clone());
-            match cancelled.is_set {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        });
+        let until = cancellation(cancelled.clone());
         let future: Pin<Box<dyn Future<Output = Result<String, Error>> + Send>> = match sent {
             Sent::Batch(batch, None) => Box::pin(async move {
                 let reply = store.send_until(until, batch).await?;
@@ -305,7 +305,8 @@ impl Run {
             catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)))
         });
         if self.kept.len() > 0 {
-            self.proposals.insert(name.to_owned(), self.kept.take());
+            let earlier = self.proposals.insert(name.to_owned(), self.kept.take());
+            assert!(earlier.is_none(), "{name} has proposed twice");
         }
         match polled {
             Ok(Poll::Pending) => return,
