@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 
 use crate::compare::Whose;
+use crate::storage::EngineKind;
 use crate::suite::{Choice, Suite};
 use crate::workload::{Flags, Workload, WorkloadError};
 
@@ -78,6 +79,9 @@ pub struct Options {
     /// A rough look: 300ms a run
     #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
+    /// Where versions are kept
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineKind,
     /// Only rows whose name matches
     #[arg(long, value_name = "REGEX")]
     pub filter: Option<Regex>,

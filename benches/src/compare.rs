@@ -47,7 +47,7 @@ impl Saved {
 
 /// What lets samples of two sessions differ, whatever they measured: one line, or nothing.
 fn circumstances(a: &Results, b: &Results) -> String {
-    fn described(results: &Results) -> [(&'static str, String); 4] {
+    fn described(results: &Results) -> [(&'static str, String); 5] {
         let Results {
             version,
             machine,
@@ -60,6 +60,7 @@ fn circumstances(a: &Results, b: &Results) -> String {
         );
         [
             ("machine", machine),
+            ("engine", settings.engine.to_string()),
             ("cores", settings.cores.to_string()),
             ("duration", format!("{} s", settings.duration_seconds)),
             ("version", version.clone()),
@@ -150,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::run::Timing;
+    use crate::storage::EngineKind;
     use crate::suite::{Choice, rows};
 
     fn saved() -> Result<Saved> {
@@ -157,7 +159,7 @@ mod tests {
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(1),
         };
-        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
         results.rows = rows(&Choice::Selection, 2)?
             .iter()
             .map(Measured::new)
@@ -172,7 +174,11 @@ mod tests {
     fn sessions_under_different_conditions_are_compared_with_a_warning_of_one_line() -> Result<()> {
         let a = saved()?;
         type Change = fn(&mut Results);
-        let changes: [(Change, &str); 4] = [
+        let changes: [(Change, &str); 5] = [
+            (
+                |b| b.settings.engine = EngineKind::Fjall,
+                "engine: mem, then fjall",
+            ),
             (|b| b.machine.processor = "Abacus".to_owned(), "Abacus"),
             (|b| b.settings.cores = 3, "cores: 2, then 3"),
             (

@@ -13,6 +13,7 @@ pub mod check;
 pub mod instrument;
 pub mod run;
 pub mod session;
+pub mod storage;
 
 pub mod metric;
 pub mod report;

@@ -22,6 +22,7 @@ use spanlatch_benches::report::html;
 use spanlatch_benches::results::Results;
 use spanlatch_benches::run::{Cores, Stop, Timing};
 use spanlatch_benches::session::{Progress, Session};
+use spanlatch_benches::storage::Storage;
 use spanlatch_benches::suite::{Choice, Row};
 use spanlatch_benches::table;
 
@@ -125,7 +126,7 @@ fn micro(options: &Micro) -> Result<End, Failure> {
         Effort::USUAL
     };
     let stop = Stop::default();
-    on_interrupt(stop.clone()).map_err(Failure::Broken)?;
+    on_interrupt(stop.clone(), None).map_err(Failure::Broken)?;
     let bar = bar(names.len() as u64);
     let mut names = names.into_iter();
     let mut goes_on = || {
@@ -187,16 +188,24 @@ impl Plan {
 
     fn run(&self, options: &Options) -> Result<End, Failure> {
         let stop = Stop::default();
-        on_interrupt(stop.clone()).map_err(Failure::Broken)?;
+        let storage = Storage::new(options.engine).map_err(Failure::Broken)?;
+        on_interrupt(stop.clone(), storage.folder()).map_err(Failure::Broken)?;
         let folder = folder(options, &self.choice).map_err(Failure::Usage)?;
         let session = Session {
             rows: &self.rows,
+            storage: &storage,
             cores: &self.cores,
             runs: self.runs,
             timing: self.timing,
             stop: &stop,
         };
-        let mut results = Results::begin(&self.choice, self.cores.count(), self.runs, self.timing);
+        let mut results = Results::begin(
+            &self.choice,
+            options.engine,
+            self.cores.count(),
+            self.runs,
+            self.timing,
+        );
         let bar = bar(session.total().as_millis() as u64);
         let measured = session.measure(&mut results, |progress| show(&bar, &progress));
         bar.finish_and_clear();
@@ -246,10 +255,18 @@ fn folder(options: &Options, choice: &Choice) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The first Ctrl-C ends the session in an orderly way, the second at once.
-fn on_interrupt(stop: Stop) -> Result<()> {
+/// The first Ctrl-C ends the session in an orderly way, the second at once, but not without removing `folder`.
+fn on_interrupt(stop: Stop, folder: Option<&Path>) -> Result<()> {
+    let folder = folder.map(Path::to_owned);
     let interrupted = move || {
         if stop.ask() {
+            // Files may be made in it while it is being removed.
+            for _ in 0..100 {
+                match &folder {
+                    Some(folder) if fs::remove_dir_all(folder).is_err() && folder.exists() => {}
+                    _ => break,
+                }
+            }
             std::process::exit(130);
         }
     };

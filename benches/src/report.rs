@@ -58,7 +58,8 @@ fn head(page: &mut String, results: &Results) -> Result<()> {
          <span class=\"new\">new</span>, the latch manager of this workspace. \
          They took turns, {runs} runs of {duration} s each, on {cores} pinned worker threads.</p>\n\
          <dl><div><dt>Processor</dt><dd>{processor}</dd></div><div><dt>Cores</dt><dd>{cores} of {available} used</dd></div>\
-         <div><dt>System</dt><dd>{system}</dd></div><div><dt>Suite</dt><dd>{suite}</dd></div></dl>\n",
+         <div><dt>System</dt><dd>{system}</dd></div><div><dt>Suite</dt><dd>{suite}</dd></div>\
+         <div><dt>Engine</dt><dd>{engine}</dd></div></dl>\n",
         version = escape(&results.version),
         began = escape(&results.began),
         runs = settings.runs,
@@ -68,6 +69,7 @@ fn head(page: &mut String, results: &Results) -> Result<()> {
         available = machine.cores,
         system = escape(&machine.system),
         suite = escape(&settings.suite),
+        engine = settings.engine,
     )?;
     if let Some(reason) = &results.ended_early {
         writeln!(
@@ -280,6 +282,7 @@ mod tests {
     use crate::results::Measured;
     use crate::run::Timing;
     use crate::sample::Latching;
+    use crate::storage::EngineKind;
     use crate::suite::{Choice, rows};
     use crate::workload::{Flags, Workload};
 
@@ -288,7 +291,7 @@ mod tests {
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(1),
         };
-        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
         let sample = |scale: u64| {
             let latencies = (1..1000).map(move |n| n * n * scale);
             Sample::new(latencies, Duration::from_secs(1), Latching::default())
@@ -334,7 +337,7 @@ mod tests {
             duration: Duration::from_secs(1),
         };
         let choice = Choice::Own(Box::new(own));
-        results.settings = Results::begin(&choice, 2, 5, timing).settings;
+        results.settings = Results::begin(&choice, EngineKind::Mem, 2, 5, timing).settings;
         assert!(html(&results)?.contains("one operation in flight: 7."));
         Ok(())
     }

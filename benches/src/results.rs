@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::metric::Metric;
 use crate::run::{Cores, Timing};
 use crate::sample::Sample;
+use crate::storage::EngineKind;
 use crate::suite::{Choice, Row};
 use crate::workload::Flags;
 
@@ -53,6 +54,9 @@ pub struct Machine {
 pub struct Settings {
     /// What was chosen: a suite's name.
     pub suite: String,
+    /// Where versions were kept. In memory, if it does not say.
+    #[serde(default)]
+    pub engine: EngineKind,
     /// Pinned worker threads.
     pub cores: usize,
     /// Workers, each with one operation in flight.
@@ -95,7 +99,13 @@ pub struct Beside {
 
 impl Results {
     /// A session that begins now.
-    pub fn begin(choice: &Choice, cores: usize, runs: usize, timing: Timing) -> Self {
+    pub fn begin(
+        choice: &Choice,
+        engine: EngineKind,
+        cores: usize,
+        runs: usize,
+        timing: Timing,
+    ) -> Self {
         Self {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,6 +113,7 @@ impl Results {
             machine: Machine::this(),
             settings: Settings {
                 suite: choice.to_string(),
+                engine,
                 cores,
                 concurrency: match choice {
                     Choice::Own(workload) => workload.flags().concurrency,
@@ -210,7 +221,7 @@ mod tests {
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(1),
         };
-        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
         results.rows = rows(&Choice::Selection, 2)?
             .iter()
             .map(Measured::new)

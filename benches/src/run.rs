@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use crate::check::{Acknowledged, check};
 use crate::instrument::{Instrumented, Meter, Reading};
 use crate::sample::{Latching, Sample};
+use crate::storage::Storage;
 use crate::workload::{Generator, Operation, Workload};
 
 /// How long operations may go on after the end: the largest batches take a second.
@@ -105,7 +106,7 @@ impl Stop {
     }
 }
 
-/// Runs a workload on a fresh store with these latches and checks the store afterwards. Returns `None`
+/// Runs a workload on a fresh store with these latches, on a new engine, and checks the store afterwards. Returns `None`
 /// if it was stopped. `elapsed` is called now and then with the time since the start, the last time
 /// when the time is over.
 ///
@@ -115,18 +116,22 @@ impl Stop {
 pub fn run<L: Latches>(
     workload: &Workload,
     latches: impl Fn() -> L + Send + Sync + 'static,
+    storage: &Storage,
     cores: &Cores,
     timing: Timing,
     stop: &Stop,
     mut elapsed: impl FnMut(Duration),
 ) -> Result<Option<Sample>> {
+    // Its folder is removed when all that uses it is gone.
+    let opened = storage.open()?;
     let runtime = cores.runtime()?;
     let meter = Arc::new(Meter::new());
     let metered = Arc::clone(&meter);
     let (store, applier) = Store::builder()
         .splits(workload.split_points())
+        .engine(opened.engine.clone())
         .build_latched(move |_| Instrumented::new(latches(), Arc::clone(&metered)));
-    let applier = runtime.spawn(applier);
+    let applier = opened.start(applier, &runtime);
 
     let start = Instant::now();
     let window = Window {
@@ -300,12 +305,14 @@ mod tests {
 
     use super::*;
     use crate::predecessor::Predecessor;
+    use crate::storage::EngineKind;
     use crate::workload::Flags;
 
     /// Runs until so many operations are measured: on a busy machine, for longer.
     fn run_for<L: Latches>(
         workload: &Workload,
         latches: fn() -> L,
+        storage: &Storage,
         least_ops: u64,
     ) -> Result<Sample> {
         let (cores, stop) = (Cores::first(1)?, Stop::default());
@@ -314,7 +321,7 @@ mod tests {
             duration: Duration::from_millis(50),
         };
         loop {
-            let sample = run(workload, latches, &cores, timing, &stop, |_| ())?;
+            let sample = run(workload, latches, storage, &cores, timing, &stop, |_| ())?;
             let sample = sample.context("not stopped")?;
             if sample.ops >= least_ops {
                 return Ok(sample);
@@ -326,8 +333,8 @@ mod tests {
     fn run_both(flags: Flags, least_ops: u64) -> Result<[Sample; 2]> {
         let workload = Workload::new(flags)?;
         Ok([
-            run_for(&workload, Predecessor::new, least_ops)?,
-            run_for(&workload, Manager::new, least_ops)?,
+            run_for(&workload, Predecessor::new, &Storage::Mem, least_ops)?,
+            run_for(&workload, Manager::new, &Storage::Mem, least_ops)?,
         ])
     }
 
@@ -359,9 +366,17 @@ mod tests {
             duration: Duration::ZERO,
         };
         let mut last = None;
-        run(&workload, Manager::new, &cores, at_once, &stop, |elapsed| {
-            last = Some(elapsed);
-        })?;
+        run(
+            &workload,
+            Manager::new,
+            &Storage::Mem,
+            &cores,
+            at_once,
+            &stop,
+            |elapsed| {
+                last = Some(elapsed);
+            },
+        )?;
         assert!(last.is_some_and(|last| last > Duration::ZERO), "{last:?}");
         Ok(())
     }
@@ -376,6 +391,26 @@ mod tests {
             ..Flags::default()
         };
         run_both(flags, 1).map(drop)
+    }
+
+    #[test]
+    fn a_run_on_a_disk_passes_its_check_and_leaves_nothing_behind() -> Result<()> {
+        let flags = Flags {
+            read_percent: 30,
+            span_percent: 10,
+            batch: 4,
+            cycle_length: 16,
+            concurrency: 8,
+            splits: 3,
+            ..Flags::default()
+        };
+        let storage = Storage::new(EngineKind::Fjall)?;
+        run_for(&Workload::new(flags)?, Manager::new, &storage, 1)?;
+        let folder = storage.folder().context("it is on a disk")?.to_owned();
+        assert_eq!(std::fs::read_dir(&folder)?.count(), 0);
+        drop(storage);
+        assert!(!folder.exists());
+        Ok(())
     }
 
     #[test]
@@ -402,6 +437,7 @@ mod tests {
             run(
                 &workload,
                 Manager::new,
+                &Storage::Mem,
                 &Cores::first(1)?,
                 hour,
                 &stop,

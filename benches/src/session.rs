@@ -10,6 +10,7 @@ use crate::predecessor::Predecessor;
 use crate::results::{Measured, Results};
 use crate::run::{Cores, Stop, Timing, run};
 use crate::sample::Sample;
+use crate::storage::Storage;
 use crate::suite::Row;
 use crate::workload::Workload;
 
@@ -18,6 +19,8 @@ use crate::workload::Workload;
 pub struct Session<'a> {
     /// The rows, in order.
     pub rows: &'a [Row],
+    /// Where versions are kept.
+    pub storage: &'a Storage,
     /// Where they run.
     pub cores: &'a Cores,
     /// Runs of each side.
@@ -136,14 +139,23 @@ impl Session<'_> {
         tick: impl FnMut(Duration),
     ) -> Result<Option<Sample>> {
         let Self {
+            storage,
             cores,
             timing,
             stop,
             ..
         } = self;
         match side {
-            Side::Old => run(workload, Predecessor::new, cores, *timing, stop, tick),
-            Side::New => run(workload, Manager::new, cores, *timing, stop, tick),
+            Side::Old => run(
+                workload,
+                Predecessor::new,
+                storage,
+                cores,
+                *timing,
+                stop,
+                tick,
+            ),
+            Side::New => run(workload, Manager::new, storage, cores, *timing, stop, tick),
         }
     }
 }
@@ -153,6 +165,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::storage::EngineKind;
     use crate::suite::{Choice, Suite, rows};
     use crate::workload::Flags;
 
@@ -170,12 +183,13 @@ mod tests {
         let (cores, stop) = (Cores::first(1)?, Stop::default());
         let session = Session {
             rows,
+            storage: &Storage::Mem,
             cores: &cores,
             runs: 3,
             timing: SHORT,
             stop: &stop,
         };
-        let mut results = Results::begin(&Choice::All, 1, 3, SHORT);
+        let mut results = Results::begin(&Choice::All, EngineKind::Mem, 1, 3, SHORT);
         let last = Cell::new(Duration::ZERO);
         session.measure(&mut results, |progress| {
             assert!(progress.done >= last.get() && progress.done <= session.total());

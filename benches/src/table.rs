@@ -61,6 +61,7 @@ impl<'a> From<&'a Measured> for Pair<'a> {
 pub fn session(results: &Results) -> String {
     let pairs: Vec<Pair<'_>> = results.rows.iter().map(Pair::from).collect();
     let mut text = all(&pairs, &Sides::default());
+    let _ = writeln!(text, "\nengine: {}", results.settings.engine);
     for (name, reason) in &results.unavailable {
         let _ = writeln!(text, "not run: {name}: {reason}");
     }
@@ -251,6 +252,7 @@ mod tests {
 
     use super::*;
     use crate::run::Timing;
+    use crate::storage::EngineKind;
     use crate::suite::Choice;
 
     fn samples(ops: [u64; 5]) -> Vec<Sample> {
@@ -294,7 +296,7 @@ mod tests {
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(1),
         };
-        let mut results = Results::begin(&Choice::Selection, 2, 5, timing);
+        let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
         let old = [1000, 1010, 990, 1000, 980];
         results.rows = vec![
             measured(

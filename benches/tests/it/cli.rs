@@ -338,6 +338,58 @@ fn two_saved_sessions_are_compared_in_the_same_tables() {
     assert!(text(&output.stderr).contains("no such row in common"));
 }
 
+/// A small session on a disk whose data is in `data`.
+fn on_a_disk(data: &Folder, out: &str, duration: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanlatch-bench"));
+    command
+        .args(["kv", "--engine", "fjall", "--cores", "1", "--runs", "1"])
+        .args(["--concurrency", "4", "--duration", duration, "--out", out])
+        .env("TMPDIR", &data.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn is_empty(folder: &Folder) -> bool {
+    let mut entries = fs::read_dir(&folder.0).expect("the folder is there");
+    entries.next().is_none()
+}
+
+#[test]
+fn a_session_on_a_disk_says_so_and_leaves_no_data() {
+    let (folder, data) = (Folder::new("disk"), Folder::new("disk-data"));
+    let out = folder.path("out");
+    let output = on_a_disk(&data, &out, "50ms").output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("\nengine: fjall\n"));
+    let read = |name| fs::read_to_string(Path::new(&out).join(name)).expect("it was saved");
+    assert!(read("results.json").contains("\"engine\": \"fjall\""));
+    assert!(read("report.html").contains("<dt>Engine</dt><dd>fjall</dd>"));
+    assert!(is_empty(&data));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_removes_the_data_the_first_time_and_the_second() {
+    for times in [1, 2] {
+        let (folder, data) = (Folder::new("int-disk"), Folder::new("int-data"));
+        let mut child = on_a_disk(&data, &folder.path("out"), "1h")
+            .spawn()
+            .expect("it starts");
+        // By then Ctrl-C is handled, and a run has begun.
+        while !Path::new(&folder.path("out")).exists() || is_empty(&data) {
+            std::thread::yield_now();
+        }
+        for _ in 0..times {
+            let pid = child.id().to_string();
+            let _ = Command::new("kill").args(["-INT", &pid]).status();
+        }
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(130));
+        assert!(is_empty(&data), "after {times}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_session_and_still_writes_its_results() {
