@@ -8,6 +8,8 @@ pub mod crash;
 mod declared;
 pub mod history;
 #[cfg(not(any(loom, shuttle)))]
+pub mod linearizability;
+#[cfg(not(any(loom, shuttle)))]
 pub mod live;
 #[cfg(loom)]
 pub mod loom;

@@ -24,6 +24,9 @@ pub(crate) enum Proof {
     /// Threads and tasks as fast as they come, and their history checked afterwards
     #[cfg(not(any(loom, shuttle)))]
     History,
+    /// What clients of a store are told, while its engine fails and its ranges are split, in one order
+    #[cfg(not(any(loom, shuttle)))]
+    Linearizability,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     #[cfg(not(any(loom, shuttle)))]
     Crash,
@@ -63,6 +66,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::Scripts => plain::scripts(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::History => plain::history(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Linearizability => plain::linearizability(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Crash => plain::crash(size)?,
         #[cfg(not(any(loom, shuttle)))]
@@ -210,7 +215,7 @@ mod plain {
     use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
-    use spanlatch_proofs::{Choices, crash, page, script, sets, tree};
+    use spanlatch_proofs::{Choices, crash, linearizability, page, script, sets, tree};
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
     use super::{Number, Proof, Size, again, for_each_seed};
@@ -279,6 +284,21 @@ mod plain {
             Number(covered.requests),
             Number(covered.waited)
         ))
+    }
+
+    pub(super) fn linearizability(size: Size) -> Result<String, String> {
+        let (runs, batches) = match size {
+            Size::Quick => (60, 600),
+            Size::Full | Size::Only(_) => (1_000, 1_200),
+        };
+        let covered = for_each_seed(
+            Proof::Linearizability,
+            runs,
+            size,
+            |seed| linearizability::run(seed, batches),
+            linearizability::Covered::add,
+        )?;
+        Ok(covered.to_string())
     }
 
     pub(super) fn crash(size: Size) -> Result<String, String> {

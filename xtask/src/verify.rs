@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Scripts,
     /// Threads and tasks as fast as they come, and their history checked afterwards
     History,
+    /// What clients of a store are told, while its engine fails and its ranges are split, in one order
+    Linearizability,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     Crash,
     /// The example server's page of latches, in a real browser: needs chromium and chromedriver
