@@ -77,6 +77,16 @@ pub enum Error {
         /// The largest size accepted, in bytes.
         max: usize,
     },
+    /// A key to be written is longer than engines keep.
+    #[error("the key that request {index} writes has {size} bytes, more than {max}")]
+    KeyTooLong {
+        /// The position of the request in its batch.
+        index: usize,
+        /// The length of the key, in bytes.
+        size: usize,
+        /// The largest length accepted, in bytes.
+        max: usize,
+    },
     /// A conditional put found something else than it expected.
     #[error("request {index} expected something else than {actual:?} at {key:?}")]
     ConditionFailed {
@@ -187,6 +197,7 @@ impl Error {
             | Self::NoTimestampLeft
             | Self::ZeroLimit { .. }
             | Self::ValueTooLarge { .. }
+            | Self::KeyTooLong { .. }
             | Self::ConditionFailed { .. }
             | Self::Changed { .. }
             | Self::NotAnInteger { .. }

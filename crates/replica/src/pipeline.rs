@@ -16,7 +16,7 @@ use crate::held::Held;
 use crate::proposal::propose;
 use crate::ranges::{Ranges, declare, descriptor, split};
 use crate::replica::{ReleaseReads, Shared};
-use crate::{Batch, Clock, Error, Latches, Reply, Request, Snapshot, WriteBatch};
+use crate::{Batch, Clock, Error, Latches, Reply, Request, Snapshot, StoreBuilder, WriteBatch};
 
 /// Serves a batch, in a span of its own, and counts how it ended.
 pub(crate) async fn serve<L: Latches>(
@@ -145,9 +145,22 @@ async fn send<L: Latches>(
     })
 }
 
-/// Refuses values that are larger than `max` bytes, and limits that leave nothing to do.
+/// Refuses keys that are too long to be written, values that are larger than `max` bytes, and limits that leave
+/// nothing to do.
 fn check_requests(requests: &[Request], max: usize) -> Result<(), Error> {
     for (index, request) in requests.iter().enumerate() {
+        if let Request::Put { key, .. }
+        | Request::ConditionalPut { key, .. }
+        | Request::Increment { key, .. }
+        | Request::Delete { key } = request
+            && key.len() > StoreBuilder::MAX_KEY_BYTES
+        {
+            return Err(Error::KeyTooLong {
+                index,
+                size: key.len(),
+                max: StoreBuilder::MAX_KEY_BYTES,
+            });
+        }
         match request {
             Request::Put { key, value } | Request::ConditionalPut { key, value, .. }
                 if value.len() > max =>

@@ -323,6 +323,9 @@ impl Default for StoreBuilder {
 impl StoreBuilder {
     /// How many reads the timestamp cache of each range remembers, unless said otherwise.
     pub const TIMESTAMP_CACHE_CAPACITY: usize = 8_192;
+    /// The longest key that is written, in bytes. Whatever bytes it has, each engine can keep it: one that refused it
+    /// would refuse the whole group that it is in.
+    pub const MAX_KEY_BYTES: usize = 32_000;
     /// The largest value accepted, in bytes, unless said otherwise.
     pub const MAX_VALUE_BYTES: usize = 64 << 20;
     /// How many requests may be in flight, unless said otherwise.

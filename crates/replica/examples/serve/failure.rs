@@ -37,7 +37,9 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::FutureTimestamp { .. } | Error::ZeroLimit { .. } => StatusCode::BAD_REQUEST,
+            Error::FutureTimestamp { .. } | Error::ZeroLimit { .. } | Error::KeyTooLong { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Error::BelowThreshold { .. } => StatusCode::GONE,
             Error::ValueTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::ConditionFailed { .. }

@@ -362,6 +362,11 @@ fn bad_input_is_refused_before_anything_is_latched() {
         error.to_string(),
         "the value for b\"b\" has 4 bytes, more than 3"
     );
+    let error = refused(batch([Request::get("a"), Request::delete(vec![0; 32_001])]));
+    assert_eq!(
+        error.to_string(),
+        "the key that request 1 writes has 32001 bytes, more than 32000"
+    );
     let nothing = Request::scan(Span::all()).limited(0);
     let error = refused(batch([Request::get("a"), nothing]));
     assert_eq!(error.to_string(), "request 1 has the limit 0");
@@ -374,8 +379,8 @@ fn bad_input_is_refused_before_anything_is_latched() {
         "[\"a\"] is not within range r1, which holds [\"m\", ..)"
     );
     assert!(store.is_idle());
-    assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 4);
-    assert_eq!(store.metrics().request_duration.count(), 4);
+    assert_eq!(store.metrics().requests.of(Outcome::Refused).value(), 5);
+    assert_eq!(store.metrics().request_duration.count(), 5);
     assert_eq!(store.metrics().proposals.value(), 0);
     assert_eq!(store.versions(Span::all()).unwrap().count(), 0);
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use spanset::{Key, Timestamp};
 
-use crate::{Value, Version};
+use crate::{StoreBuilder, Value, Version};
 
 /// The first byte of what is kept: marks, and above them versions.
 const MARKS: u8 = 0;
@@ -15,6 +15,9 @@ pub(super) const END: [u8; 1] = [VERSIONS + 1];
 
 /// Fjall keeps the length of a key in 16 bits.
 pub(super) const LONGEST: usize = u16::MAX as usize;
+
+/// A store's keys fit, even if all their bytes are zero.
+const _: () = assert!(1 + 2 * StoreBuilder::MAX_KEY_BYTES + 2 + TIMESTAMP <= LONGEST);
 
 /// A zero byte of a key is followed by this, so that it is above the end of a key and below all other
 /// bytes.

@@ -31,9 +31,14 @@ impl FjallSnapshot {
     }
 
     /// All versions from `from` to before `to`, both encoded.
-    pub(super) fn range(&self, from: Vec<u8>, to: Vec<u8>) -> Entries<'_> {
+    ///
+    /// Of longer bounds than can be kept the first part says the same: nothing that is kept is between the two, or is
+    /// the part itself, since the key in it has no end.
+    pub(super) fn range(&self, mut from: Vec<u8>, mut to: Vec<u8>) -> Entries<'_> {
+        from.truncate(encoding::LONGEST);
+        to.truncate(encoding::LONGEST);
         Entries {
-            iter: self.view.range(&self.shared.tree, from..to),
+            iter: (from < to).then(|| self.view.range(&self.shared.tree, from..to)),
             shared: &self.shared,
         }
     }
@@ -47,7 +52,7 @@ impl FjallSnapshot {
 
 /// An iterator over consecutive versions.
 pub(super) struct Entries<'a> {
-    iter: Iter,
+    iter: Option<Iter>,
     shared: &'a Shared,
 }
 
@@ -68,14 +73,14 @@ impl Iterator for Entries<'_> {
     type Item = Result<Entry, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let guard = self.iter.next()?;
+        let guard = self.iter.as_mut()?.next()?;
         Some(self.read(guard))
     }
 }
 
 impl DoubleEndedIterator for Entries<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let guard = self.iter.next_back()?;
+        let guard = self.iter.as_mut()?.next_back()?;
         Some(self.read(guard))
     }
 }

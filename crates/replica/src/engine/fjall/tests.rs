@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use spanset::Reader;
+use spanset::{End, Reader};
 use tempfile::TempDir;
 
 use super::*;
@@ -290,6 +290,38 @@ fn a_key_that_is_too_long_fails_and_harms_nothing() {
     }
     apply(vec![2]).unwrap();
     assert_eq!(content(&engine).len(), 3);
+    // They can be asked for.
+    let snapshot = engine.snapshot().unwrap();
+    for (long, above) in [(vec![0; 1 << 17], 1), (vec![1; 1 << 17], 2)] {
+        let long = spanset::Key::from(long);
+        assert!(snapshot.get(&long, None).unwrap().is_none());
+        let mut cursor = snapshot.cursor(None);
+        cursor.seek(&long).unwrap();
+        assert_eq!(cursor.item().unwrap().0[0], above);
+        cursor.seek_back(End::At(&long)).unwrap();
+        assert_eq!(cursor.item().unwrap().0[0], above - 1);
+    }
+}
+
+#[test]
+fn a_block_that_is_damaged_while_it_is_open_is_an_error_that_names_the_table() {
+    let folder = TempDir::new().unwrap();
+    drop(closed(folder.path()));
+    let engine = FjallEngine::open(folder.path()).unwrap();
+    let tables = files(&folder.path().join("data/keyspaces/1/tables"));
+    for table in &tables {
+        let mut file = fs::OpenOptions::new().write(true).open(table).unwrap();
+        std::io::Write::write_all(&mut file, &[0xa5; 64]).unwrap();
+    }
+    let snapshot = FjallSnapshot::new(engine.shared.clone());
+    let mut entries = snapshot.range(encoding::FIRST.to_vec(), encoding::END.to_vec());
+    let error = entries.find_map(Result::err).unwrap();
+    assert!(
+        tables
+            .iter()
+            .any(|table| error.to_string().contains(&table.display().to_string())),
+        "{error}"
+    );
 }
 
 #[test]
