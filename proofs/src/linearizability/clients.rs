@@ -5,10 +5,11 @@ use std::future::{Future, pending, poll_fn};
 use std::sync::Mutex;
 use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
 use futures::executor::block_on;
 use futures::future::{Either, join_all};
-use spanlatch_replica::{Batch, Error, Reply, Request, Response, Store, Value};
+use spanlatch_replica::{Batch, Error, ManualSource, Reply, Request, Response, Store, Value};
 use spanset::{Key, Span, Timestamp};
 
 use super::{Collection, History, KEYS, LISTS, Moments, NUMBERS, Op, Outcome};
@@ -23,6 +24,8 @@ const SPLITS: [&str; 5] = ["b", "d", "e", "p", "q"];
 /// Clients of a store.
 pub(super) struct Clients<'a> {
     store: &'a Store,
+    /// The store's, or not.
+    time: ManualSource,
     seed: u64,
     moments: Moments,
     history: Mutex<History>,
@@ -41,9 +44,10 @@ struct Client<'a> {
 }
 
 impl<'a> Clients<'a> {
-    pub(super) fn new(store: &'a Store, seed: u64) -> Self {
+    pub(super) fn new(store: &'a Store, time: ManualSource, seed: u64) -> Self {
         Self {
             store,
+            time,
             seed,
             moments: Moments::default(),
             history: Mutex::default(),
@@ -89,6 +93,7 @@ impl<'a> Clients<'a> {
             for _ in 0..choices.below(400) {
                 thread::yield_now();
             }
+            self.time.advance(Duration::from_nanos(1));
             let threshold = self.store.clock().now();
             self.store
                 .collect_garbage(threshold)
@@ -226,7 +231,9 @@ impl<'a> Client<'a> {
                 let (key, value) = (self.choices.of(&KEYS), self.mark());
                 batch.push(Request::put(key, value));
             }
-        } else if self.choices.one_in(5) && !self.times.is_empty() {
+        }
+        // Reads are of the past then; writes are pushed as far as others' reads and versions demand.
+        if self.choices.one_in(6) && !self.times.is_empty() {
             let recent = self.times.len().saturating_sub(20);
             let at = recent + self.choices.below(self.times.len() - recent);
             batch = batch.at(self.times[at]);

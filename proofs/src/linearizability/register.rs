@@ -53,20 +53,18 @@ fn check_key(history: &History, key: &Key) -> u64 {
     }
     let mut operations = Vec::new();
     for op in &history.ops {
-        // Reads of the past are told of the past.
-        if op.batch.timestamp().is_some() {
+        let effects = op.mark.as_ref().and_then(|mark| applied.get(mark));
+        let own = effects.and_then(|effects| effects.writes.iter().rfind(|w| w.0 == *key));
+        // Who asks for a timestamp is told of the past, but for the keys that it writes.
+        if op.batch.timestamp().is_some() && own.is_none() {
             continue;
         }
         let (steps, failed) = match &op.outcome {
             Outcome::Served(reply) => (told(&op.batch, reply, key), false),
             Outcome::Failed(error) => (found(&op.batch, error, key), true),
             Outcome::Ambiguous => {
-                let effects = op.mark.as_ref().and_then(|mark| applied.get(mark));
-                let own = effects.and_then(|effects| effects.writes.iter().rfind(|w| w.0 == *key));
-                (
-                    own.map_or(Vec::new(), |(_, value)| untold(&op.batch, key, value)),
-                    false,
-                )
+                let steps = own.map(|(_, value)| untold(&op.batch, key, value));
+                (steps.unwrap_or_default(), false)
             }
         };
         if !steps.is_empty() {
