@@ -48,6 +48,7 @@
 
 mod engine;
 mod parse;
+mod random;
 mod run;
 mod transcript;
 

@@ -57,12 +57,12 @@ impl fmt::Debug for Troubled {
 
 impl Engine for Troubled {
     fn snapshot(&self) -> Result<Snapshot, EngineError> {
-        if self.meets(Trouble::FailsToPin) {
-            return Err(EngineError::new("cannot read"));
-        }
         let hook = self.before_snapshot.lock().take();
         if let Some(hook) = hook {
             hook(self);
+        }
+        if self.meets(Trouble::FailsToPin) {
+            return Err(EngineError::new("cannot read"));
         }
         Ok(Box::new(Read {
             inner: self.inner.snapshot()?,

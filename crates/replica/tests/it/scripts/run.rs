@@ -439,6 +439,22 @@ impl Run {
         }
     }
 
+    /// Takes a snapshot, so that what was to happen before the next one happens.
+    pub(super) fn pin(&mut self) {
+        let _ = self.engine.snapshot();
+        self.poll_woken();
+    }
+
+    /// The names of what is on its way.
+    pub(super) fn in_flight(&self) -> Vec<String> {
+        self.requests.keys().cloned().collect()
+    }
+
+    /// The names of those whose proposals have not ended.
+    pub(super) fn proposed(&self) -> Vec<String> {
+        self.proposals.keys().cloned().collect()
+    }
+
     /// Nothing may be left.
     pub(super) fn end(mut self) {
         let requests: Vec<_> = self.requests.keys().cloned().collect();
