@@ -6,6 +6,8 @@ mod choices;
 #[cfg(not(any(loom, shuttle)))]
 pub mod crash;
 mod declared;
+#[cfg(not(any(loom, shuttle)))]
+mod failing_engine;
 pub mod history;
 #[cfg(not(any(loom, shuttle)))]
 pub mod linearizability;
@@ -16,6 +18,8 @@ pub mod loom;
 #[cfg(not(any(loom, shuttle)))]
 pub mod page;
 pub mod script;
+#[cfg(not(any(loom, shuttle)))]
+pub mod serializability;
 pub mod sets;
 #[cfg(shuttle)]
 pub mod shuttle;

@@ -12,7 +12,6 @@
 //! What became of an ambiguous batch is read off the engine, which notes what it applied.
 
 mod clients;
-mod engine;
 mod pushes;
 mod register;
 mod serial;
@@ -26,8 +25,8 @@ use spanlatch_replica::{Batch, Clock, Error, ManualSource, Reply, Store, Value, 
 use spanset::{Key, Timestamp};
 
 use self::clients::Clients;
-use self::engine::FailingEngine;
 use crate::Choices;
+use crate::failing_engine::FailingEngine;
 
 /// What was covered.
 #[derive(Clone, Copy, Debug, Default)]

@@ -27,6 +27,9 @@ pub(crate) enum Proof {
     /// What clients of a store are told, while its engine fails and its ranges are split, in one order
     #[cfg(not(any(loom, shuttle)))]
     Linearizability,
+    /// Transactions on lists, while the engine fails and ranges are split, in one order
+    #[cfg(not(any(loom, shuttle)))]
+    Serializability,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     #[cfg(not(any(loom, shuttle)))]
     Crash,
@@ -68,6 +71,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::History => plain::history(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Linearizability => plain::linearizability(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Serializability => plain::serializability(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Crash => plain::crash(size)?,
         #[cfg(not(any(loom, shuttle)))]
@@ -215,7 +220,9 @@ mod plain {
     use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
-    use spanlatch_proofs::{Choices, crash, linearizability, page, script, sets, tree};
+    use spanlatch_proofs::{
+        Choices, crash, linearizability, page, script, serializability, sets, tree,
+    };
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
     use super::{Number, Proof, Size, again, for_each_seed};
@@ -297,6 +304,21 @@ mod plain {
             size,
             |seed| linearizability::run(seed, batches),
             linearizability::Covered::add,
+        )?;
+        Ok(covered.to_string())
+    }
+
+    pub(super) fn serializability(size: Size) -> Result<String, String> {
+        let (runs, transactions) = match size {
+            Size::Quick => (30, 300),
+            Size::Full | Size::Only(_) => (1_000, 600),
+        };
+        let covered = for_each_seed(
+            Proof::Serializability,
+            runs,
+            size,
+            |seed| serializability::run(seed, transactions),
+            serializability::Covered::add,
         )?;
         Ok(covered.to_string())
     }

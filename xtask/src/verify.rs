@@ -24,6 +24,8 @@ pub(crate) enum Step {
     History,
     /// What clients of a store are told, while its engine fails and its ranges are split, in one order
     Linearizability,
+    /// Transactions on lists, while the engine fails and ranges are split, in one order
+    Serializability,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     Crash,
     /// The example server's page of latches, in a real browser: needs chromium and chromedriver

@@ -48,6 +48,7 @@ const GRAPH: [(&str, &[&str]); 9] = [
         &[
             "interval-btree",
             "spanlatch",
+            "spanlatch-kv",
             "spanlatch-metrics",
             "spanlatch-replica",
             "spanset",

@@ -10,7 +10,7 @@ use spanset::Timestamp;
 use crate::Choices;
 
 /// A [`MemEngine`] behind which a disk could be.
-pub(super) struct FailingEngine {
+pub(crate) struct FailingEngine {
     inner: MemEngine,
     state: Mutex<State>,
 }
@@ -29,7 +29,7 @@ enum Way {
 }
 
 impl FailingEngine {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             inner: MemEngine::new(),
             state: Mutex::new(State {
@@ -40,7 +40,7 @@ impl FailingEngine {
     }
 
     /// What it has applied so far, in this order.
-    pub(super) fn applied(&self) -> Vec<WriteBatch> {
+    pub(crate) fn applied(&self) -> Vec<WriteBatch> {
         self.with(|state| state.applied.clone())
     }
 
