@@ -11,6 +11,8 @@
 //! is applied before somebody asks for it (`curl -X POST http://127.0.0.1:7070/apply`, or the button on that page), so
 //! that there is something to see.
 //!
+//! With `--features fjall` there is `--data FOLDER`, which keeps the data on the disk.
+//!
 //! It ends on Ctrl-C, on SIGTERM, and when its standard input ends, unless that is a terminal: so it does not outlive
 //! who started it. There is no encryption and no authentication; it binds to loopback unless told otherwise.
 #![forbid(unsafe_code)]
@@ -64,6 +66,10 @@ struct Cli {
     /// Keys at which to split the store into ranges, percent-encoded
     #[arg(long, value_delimiter = ',', value_parser = keys::decode)]
     splits: Vec<Key>,
+    /// The folder that keeps the data; without it, they are in memory
+    #[cfg(feature = "fjall")]
+    #[arg(long)]
+    data: Option<std::path::PathBuf>,
     /// When what is proposed is applied
     #[arg(long, value_enum, default_value_t = Apply::AtOnce)]
     apply: Apply,
@@ -97,12 +103,17 @@ fn main() -> anyhow::Result<()> {
     let metrics = ReplicaMetrics::default();
     let mut registry = Registry::new();
     metrics.register(&mut registry, "")?;
-    let (store, applier) = Store::builder()
+    let builder = Store::builder()
         .splits(cli.splits)
         .metrics(metrics)
         .max_value_bytes(cli.limits.max_value_bytes)
-        .max_in_flight(cli.limits.max_in_flight)
-        .build();
+        .max_in_flight(cli.limits.max_in_flight);
+    #[cfg(feature = "fjall")]
+    let builder = match cli.data {
+        Some(folder) => builder.engine(Arc::new(spanlatch_replica::FjallEngine::open(folder)?)),
+        None => builder,
+    };
+    let (store, applier) = builder.build();
     let (by_hand, applying) = match cli.apply {
         Apply::ByHand => (Some(applier), None),
         Apply::AtOnce => (None, Some(thread::spawn(move || applier.run()))),
@@ -122,7 +133,8 @@ fn main() -> anyhow::Result<()> {
         .build()
         .context("cannot start the threads that serve")?;
     runtime.block_on(serve(cli.listen, server))?;
-    runtime.shutdown_background();
+    // So that nobody has the store any more, and its folder is closed.
+    runtime.shutdown_timeout(GRACE);
     for thread in applying.into_iter().chain([ticking]) {
         thread
             .join()
