@@ -13,6 +13,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::FjallError;
 
+/// No folder gets as far as this sequence number. There must be room for more above those that are there: no checksum
+/// covers them.
+const HIGHEST: u64 = 1 << 48;
+
 /// The groups that the journals hold.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
@@ -88,6 +92,9 @@ pub(super) fn journals(
                 |what: String| Err(FjallError::corrupt(file, format!("at byte {at}, {what}")));
             if last_sequence.is_some_and(|last| batch.sequence <= last) {
                 return corrupt(format!("sequence number {} is too low", batch.sequence));
+            }
+            if batch.sequence > HIGHEST {
+                return corrupt(format!("sequence number {} is too high", batch.sequence));
             }
             if journals.last.is_some_and(|last| batch.group != last + 1) {
                 let last = journals.last.unwrap_or_default();
