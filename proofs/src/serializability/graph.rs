@@ -8,7 +8,7 @@ use std::fmt;
 
 /// What a transaction did.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub(super) struct Done {
     /// The lists that it read, as they were before it appended anything: the numbers of the transactions that
     /// appended to them.
     pub reads: Vec<(usize, Vec<usize>)>,
@@ -24,7 +24,7 @@ pub struct Done {
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fate {
+pub(super) enum Fate {
     /// It took place.
     #[default]
     Committed,
@@ -36,7 +36,7 @@ pub enum Fate {
 
 /// Why it was not one after the other.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Anomaly {
+pub(super) enum Anomaly {
     /// Two transactions read a list, and neither is the beginning of the other.
     Diverged { list: usize },
     /// A number is in a list more often than once.
@@ -53,7 +53,7 @@ pub enum Anomaly {
 
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub(super) enum Why {
     /// The other appended after it.
     Write,
     /// The other read what it appended.
@@ -94,7 +94,7 @@ impl fmt::Display for Anomaly {
 /// # Errors
 ///
 /// The first that it finds.
-pub fn check(txns: &[Done]) -> Result<(), Anomaly> {
+pub(super) fn check(txns: &[Done]) -> Result<(), Anomaly> {
     let lists = longest(txns)?;
     let took_place = took_place(txns, &lists)?;
     let edges = edges(txns, &lists, &took_place);
@@ -248,9 +248,12 @@ fn cycle(edges: &Edges, txns: usize) -> Option<Vec<(usize, Why)>> {
 mod tests {
     use super::*;
 
+    /// What a transaction read, list by list, and what it appended to.
+    type Listed<'a> = (&'a [(usize, &'a [usize])], &'a [usize]);
+
     /// Transactions in the order of time, one after the other unless `at_once`.
-    fn history(txns: &[(&[(usize, &[usize])], &[usize])], at_once: bool) -> Vec<Done> {
-        let done = |(at, (reads, appends)): (usize, &(&[(usize, &[usize])], &[usize]))| Done {
+    fn history(txns: &[Listed<'_>], at_once: bool) -> Vec<Done> {
+        let done = |(at, (reads, appends)): (usize, &Listed<'_>)| Done {
             reads: reads
                 .iter()
                 .map(|(list, read)| (*list, read.to_vec()))
