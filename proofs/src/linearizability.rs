@@ -3,9 +3,9 @@
 //!
 //! Three checks, which share no assumption:
 //!
-//! - *By timestamp* ([`serial`]): the batches, served one after the other in the order of their timestamps by a sorted
+//! - *By timestamp* (`serial`): the batches, served one after the other in the order of their timestamps by a sorted
 //!   map, get the same answers and write the same; and that order is the one of real time.
-//! - *By real time alone* ([`register`]): what batches did to a key is linearizable as operations on a register. No
+//! - *By real time alone* (`register`): what batches did to a key is linearizable as operations on a register. No
 //!   timestamp is looked at. Linearizability is local (Herlihy and Wing, 1990), so one key at a time.
 //! - *Lists* that are only appended to: all that were read are prefixes of the longest.
 //!
