@@ -224,7 +224,11 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs of each side: enough for any question, and few enough for an exact test of them.
-fn runs(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+///
+/// What they must be.
+pub fn runs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(runs) if (1..=100).contains(&runs) => Ok(runs),
         _ => Err("must be in 1..=100".to_owned()),

@@ -26,6 +26,7 @@ pub mod micro;
 
 pub mod cli;
 pub mod compare;
+pub mod kv_txn;
 pub mod list;
 
 /// The code in the workspace's README is compiled like any other.
