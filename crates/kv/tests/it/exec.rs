@@ -206,7 +206,7 @@ fn a_closure_that_rolls_back_does_not_commit() {
 }
 
 #[test]
-fn of_two_failures_the_more_severe_counts() {
+fn an_attempt_whose_moment_was_collected_is_aborted() {
     let scene = Scene::of(Store::builder(), Options::default().max_attempts(1));
     scene.put("a", "1");
     let failed = scene.run(scene.db.txn(async |txn| {

@@ -3,3 +3,5 @@
 mod exec;
 mod reads;
 mod scene;
+mod stories;
+mod ways_out;
