@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 
+use crate::client::ClientKind;
 use crate::compare::Whose;
 use crate::storage::EngineKind;
 use crate::suite::{Choice, Suite};
@@ -82,6 +83,9 @@ pub struct Options {
     /// Where versions are kept
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineKind,
+    /// What the workers talk to
+    #[arg(long, value_enum, default_value_t)]
+    pub client: ClientKind,
     /// Only rows whose name matches
     #[arg(long, value_name = "REGEX")]
     pub filter: Option<Regex>,

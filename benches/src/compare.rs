@@ -47,7 +47,7 @@ impl Saved {
 
 /// What lets samples of two sessions differ, whatever they measured: one line, or nothing.
 fn circumstances(a: &Results, b: &Results) -> String {
-    fn described(results: &Results) -> [(&'static str, String); 5] {
+    fn described(results: &Results) -> [(&'static str, String); 6] {
         let Results {
             version,
             machine,
@@ -61,6 +61,7 @@ fn circumstances(a: &Results, b: &Results) -> String {
         [
             ("machine", machine),
             ("engine", settings.engine.to_string()),
+            ("client", settings.client.to_string()),
             ("cores", settings.cores.to_string()),
             ("duration", format!("{} s", settings.duration_seconds)),
             ("version", version.clone()),

@@ -10,6 +10,7 @@ pub mod suite;
 pub mod workload;
 
 pub mod check;
+pub mod client;
 pub mod instrument;
 pub mod run;
 pub mod session;

@@ -20,7 +20,7 @@ use spanlatch_benches::micro::rows::rows;
 use spanlatch_benches::micro::summary::summary;
 use spanlatch_benches::report::html;
 use spanlatch_benches::results::Results;
-use spanlatch_benches::run::{Cores, Stop, Timing};
+use spanlatch_benches::run::{Cores, Place, Stop, Timing};
 use spanlatch_benches::session::{Progress, Session};
 use spanlatch_benches::storage::Storage;
 use spanlatch_benches::suite::{Choice, Row};
@@ -193,7 +193,10 @@ impl Plan {
         let folder = folder(options, &self.choice).map_err(Failure::Usage)?;
         let session = Session {
             rows: &self.rows,
-            storage: &storage,
+            place: Place {
+                storage: &storage,
+                client: options.client,
+            },
             cores: &self.cores,
             runs: self.runs,
             timing: self.timing,
@@ -206,6 +209,7 @@ impl Plan {
             self.runs,
             self.timing,
         );
+        results.settings.client = options.client;
         let bar = bar(session.total().as_millis() as u64);
         let measured = session.measure(&mut results, |progress| show(&bar, &progress));
         bar.finish_and_clear();

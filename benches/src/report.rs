@@ -59,7 +59,7 @@ fn head(page: &mut String, results: &Results) -> Result<()> {
          They took turns, {runs} runs of {duration} s each, on {cores} pinned worker threads.</p>\n\
          <dl><div><dt>Processor</dt><dd>{processor}</dd></div><div><dt>Cores</dt><dd>{cores} of {available} used</dd></div>\
          <div><dt>System</dt><dd>{system}</dd></div><div><dt>Suite</dt><dd>{suite}</dd></div>\
-         <div><dt>Engine</dt><dd>{engine}</dd></div></dl>\n",
+         <div><dt>Engine</dt><dd>{engine}</dd></div><div><dt>Client</dt><dd>{client}</dd></div></dl>\n",
         version = escape(&results.version),
         began = escape(&results.began),
         runs = settings.runs,
@@ -70,6 +70,7 @@ fn head(page: &mut String, results: &Results) -> Result<()> {
         system = escape(&machine.system),
         suite = escape(&settings.suite),
         engine = settings.engine,
+        client = settings.client,
     )?;
     if let Some(reason) = &results.ended_early {
         writeln!(

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::client::ClientKind;
 use crate::metric::Metric;
 use crate::run::{Cores, Timing};
 use crate::sample::Sample;
@@ -57,6 +58,9 @@ pub struct Settings {
     /// Where versions were kept. In memory, if it does not say.
     #[serde(default)]
     pub engine: EngineKind,
+    /// What the workers talked to. The store, if it does not say.
+    #[serde(default)]
+    pub client: ClientKind,
     /// Pinned worker threads.
     pub cores: usize,
     /// Workers, each with one operation in flight.
@@ -114,6 +118,7 @@ impl Results {
             settings: Settings {
                 suite: choice.to_string(),
                 engine,
+                client: ClientKind::default(),
                 cores,
                 concurrency: match choice {
                     Choice::Own(workload) => workload.flags().concurrency,

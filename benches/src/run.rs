@@ -7,14 +7,14 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use core_affinity::CoreId;
-use spanlatch_replica::{Batch, Latches, Request, Response, Store};
-use spanset::Span;
+use spanlatch_replica::{Latches, Store};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::check::{Acknowledged, check};
+use crate::client::{Client, ClientKind};
 use crate::instrument::{Instrumented, Meter, Reading};
 use crate::sample::{Latching, Sample};
 use crate::storage::Storage;
@@ -106,6 +106,15 @@ impl Stop {
     }
 }
 
+/// What a run keeps its versions in, and what its workers talk to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Where the engine is.
+    pub storage: &'a Storage,
+    /// What the workers talk to.
+    pub client: ClientKind,
+}
+
 /// Runs a workload on a fresh store with these latches, on a new engine, and checks the store afterwards. Returns `None`
 /// if it was stopped. `elapsed` is called now and then with the time since the start, the last time
 /// when the time is over.
@@ -116,14 +125,14 @@ impl Stop {
 pub fn run<L: Latches>(
     workload: &Workload,
     latches: impl Fn() -> L + Send + Sync + 'static,
-    storage: &Storage,
+    place: &Place<'_>,
     cores: &Cores,
     timing: Timing,
     stop: &Stop,
     mut elapsed: impl FnMut(Duration),
 ) -> Result<Option<Sample>> {
     // Its folder is removed when all that uses it is gone.
-    let opened = storage.open()?;
+    let opened = place.storage.open()?;
     let runtime = cores.runtime()?;
     let meter = Arc::new(Meter::new());
     let metered = Arc::clone(&meter);
@@ -141,7 +150,10 @@ pub fn run<L: Latches>(
     let workers: Vec<JoinHandle<Result<Record>>> = workload
         .generators()
         .into_iter()
-        .map(|generator| runtime.spawn(work(store.clone(), generator, window, stop.clone())))
+        .map(|generator| {
+            let client = Client::new(place.client, store.clone());
+            runtime.spawn(work(client, generator, window, stop.clone()))
+        })
         .collect();
 
     let gauges = || (meter.read(), busy(&runtime, cores.count()));
@@ -206,41 +218,30 @@ struct Record {
 
 /// One worker: an operation at a time until the window ends.
 async fn work<L: Latches>(
-    store: Store<L>,
+    client: Client<L>,
     mut generator: Generator,
     window: Window,
     stop: Stop,
 ) -> Result<Record> {
     let mut record = Record::default();
     loop {
-        let (operation, batch) = prepare(&mut generator);
+        let operation = generator.next_operation();
         let start = Instant::now();
         if start >= window.end || stop.asked() {
             return Ok(record);
         }
         arrive().await;
-        let reply = store
-            .send(batch)
-            .await
-            .map_err(|error| anyhow!("an operation failed: {error}"))?;
+        let at = client.operate(&operation).await?;
         let end = Instant::now();
         if (window.begin..window.end).contains(&end) {
             record.latencies.push((end - start).as_nanos() as u64);
         }
-        match operation {
-            Operation::Write(rows) => {
-                let at = reply.timestamp;
-                let acknowledged = rows.iter().map(|row| Ok((row.key[..].try_into()?, at)));
-                for write in acknowledged {
-                    let write: Result<Acknowledged> = write;
-                    record.acknowledged.push(write?);
-                }
+        if let Operation::Write(rows) = operation {
+            let acknowledged = rows.iter().map(|row| Ok((row.key[..].try_into()?, at)));
+            for write in acknowledged {
+                let write: Result<Acknowledged> = write;
+                record.acknowledged.push(write?);
             }
-            Operation::Scan => match &reply.responses[..] {
-                [Response::Rows { resume: None, .. }] => {}
-                other => bail!("a scan of the whole table got {other:?}"),
-            },
-            Operation::Read(_) => {}
         }
     }
 }
@@ -258,19 +259,6 @@ async fn arrive() {
         Poll::Pending
     })
     .await;
-}
-
-fn prepare(generator: &mut Generator) -> (Operation, Batch) {
-    let operation = generator.next_operation();
-    let batch = match &operation {
-        Operation::Read(keys) => keys.iter().cloned().map(Request::get).collect(),
-        Operation::Scan => Batch::from(Request::scan(Span::all())),
-        Operation::Write(rows) => rows
-            .iter()
-            .map(|row| Request::put(row.key.clone(), row.value.clone()))
-            .collect(),
-    };
-    (operation, batch)
 }
 
 /// How long the worker threads have been busy, all together.
@@ -308,11 +296,35 @@ mod tests {
     use crate::storage::EngineKind;
     use crate::workload::Flags;
 
+    const IN_MEMORY: Place<'_> = Place {
+        storage: &Storage::Mem,
+        client: ClientKind::Store,
+    };
+
+    #[test]
+    fn transactions_run_and_the_store_passes_its_check() -> Result<()> {
+        let flags = Flags {
+            read_percent: 50,
+            span_percent: 10,
+            batch: 3,
+            cycle_length: 20,
+            splits: 2,
+            concurrency: 8,
+            ..Flags::default()
+        };
+        let place = Place {
+            client: ClientKind::Txn,
+            ..IN_MEMORY
+        };
+        run_for(&Workload::new(flags)?, Manager::new, place, 50)?;
+        Ok(())
+    }
+
     /// Runs until so many operations are measured: on a busy machine, for longer.
     fn run_for<L: Latches>(
         workload: &Workload,
         latches: fn() -> L,
-        storage: &Storage,
+        place: Place<'_>,
         least_ops: u64,
     ) -> Result<Sample> {
         let (cores, stop) = (Cores::first(1)?, Stop::default());
@@ -321,7 +333,7 @@ mod tests {
             duration: Duration::from_millis(50),
         };
         loop {
-            let sample = run(workload, latches, storage, &cores, timing, &stop, |_| ())?;
+            let sample = run(workload, latches, &place, &cores, timing, &stop, |_| ())?;
             let sample = sample.context("not stopped")?;
             if sample.ops >= least_ops {
                 return Ok(sample);
@@ -333,8 +345,8 @@ mod tests {
     fn run_both(flags: Flags, least_ops: u64) -> Result<[Sample; 2]> {
         let workload = Workload::new(flags)?;
         Ok([
-            run_for(&workload, Predecessor::new, &Storage::Mem, least_ops)?,
-            run_for(&workload, Manager::new, &Storage::Mem, least_ops)?,
+            run_for(&workload, Predecessor::new, IN_MEMORY, least_ops)?,
+            run_for(&workload, Manager::new, IN_MEMORY, least_ops)?,
         ])
     }
 
@@ -369,7 +381,7 @@ mod tests {
         run(
             &workload,
             Manager::new,
-            &Storage::Mem,
+            &IN_MEMORY,
             &cores,
             at_once,
             &stop,
@@ -405,7 +417,11 @@ mod tests {
             ..Flags::default()
         };
         let storage = Storage::new(EngineKind::Fjall)?;
-        run_for(&Workload::new(flags)?, Manager::new, &storage, 1)?;
+        let place = Place {
+            storage: &storage,
+            ..IN_MEMORY
+        };
+        run_for(&Workload::new(flags)?, Manager::new, place, 1)?;
         let folder = storage.folder().context("it is on a disk")?.to_owned();
         assert_eq!(std::fs::read_dir(&folder)?.count(), 0);
         drop(storage);
@@ -437,7 +453,7 @@ mod tests {
             run(
                 &workload,
                 Manager::new,
-                &Storage::Mem,
+                &IN_MEMORY,
                 &Cores::first(1)?,
                 hour,
                 &stop,

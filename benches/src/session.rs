@@ -8,9 +8,8 @@ use spanlatch::Manager;
 
 use crate::predecessor::Predecessor;
 use crate::results::{Measured, Results};
-use crate::run::{Cores, Stop, Timing, run};
+use crate::run::{Cores, Place, Stop, Timing, run};
 use crate::sample::Sample;
-use crate::storage::Storage;
 use crate::suite::Row;
 use crate::workload::Workload;
 
@@ -20,7 +19,7 @@ pub struct Session<'a> {
     /// The rows, in order.
     pub rows: &'a [Row],
     /// Where versions are kept.
-    pub storage: &'a Storage,
+    pub place: Place<'a>,
     /// Where they run.
     pub cores: &'a Cores,
     /// Runs of each side.
@@ -139,7 +138,7 @@ impl Session<'_> {
         tick: impl FnMut(Duration),
     ) -> Result<Option<Sample>> {
         let Self {
-            storage,
+            place,
             cores,
             timing,
             stop,
@@ -149,13 +148,13 @@ impl Session<'_> {
             Side::Old => run(
                 workload,
                 Predecessor::new,
-                storage,
+                place,
                 cores,
                 *timing,
                 stop,
                 tick,
             ),
-            Side::New => run(workload, Manager::new, storage, cores, *timing, stop, tick),
+            Side::New => run(workload, Manager::new, place, cores, *timing, stop, tick),
         }
     }
 }
@@ -165,7 +164,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::storage::EngineKind;
+    use crate::client::ClientKind;
+    use crate::storage::{EngineKind, Storage};
     use crate::suite::{Choice, Suite, rows};
     use crate::workload::Flags;
 
@@ -183,7 +183,10 @@ mod tests {
         let (cores, stop) = (Cores::first(1)?, Stop::default());
         let session = Session {
             rows,
-            storage: &Storage::Mem,
+            place: Place {
+                storage: &Storage::Mem,
+                client: ClientKind::Store,
+            },
             cores: &cores,
             runs: 3,
             timing: SHORT,

@@ -61,7 +61,8 @@ impl<'a> From<&'a Measured> for Pair<'a> {
 pub fn session(results: &Results) -> String {
     let pairs: Vec<Pair<'_>> = results.rows.iter().map(Pair::from).collect();
     let mut text = all(&pairs, &Sides::default());
-    let _ = writeln!(text, "\nengine: {}", results.settings.engine);
+    let (engine, client) = (results.settings.engine, results.settings.client);
+    let _ = writeln!(text, "\nengine: {engine}, client: {client}");
     for (name, reason) in &results.unavailable {
         let _ = writeln!(text, "not run: {name}: {reason}");
     }

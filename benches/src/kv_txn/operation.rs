@@ -153,7 +153,10 @@ impl Table {
         })
     }
 
-    fn transact<T>(&mut self, closure: impl AsyncFn(Attempt) -> Result<T, Error>) -> Result<T> {
+    fn transact<T, F: Future<Output = Result<T, Error>>>(
+        &mut self,
+        closure: impl Fn(Attempt) -> F,
+    ) -> Result<T> {
         match self.side {
             Side::New => finish(&mut self.applier, self.db.txn(closure)),
             Side::Old => finish(&mut self.applier, prepared(&self.db, closure)),
@@ -163,9 +166,9 @@ impl Table {
 
 /// What the published change took away: a place for the error that is looked for, prepared on every call although there
 /// is hardly ever an error.
-async fn prepared<T>(
+async fn prepared<T, F: Future<Output = Result<T, Error>>>(
     db: &Db,
-    closure: impl AsyncFn(Attempt) -> Result<T, Error>,
+    closure: impl Fn(Attempt) -> F,
 ) -> Result<T, Error> {
     let mut target: Box<Option<Error>> = black_box(Box::default());
     let result = db.txn(closure).await;

@@ -361,7 +361,7 @@ fn a_session_on_a_disk_says_so_and_leaves_no_data() {
     let out = folder.path("out");
     let output = on_a_disk(&data, &out, "50ms").output().expect("it starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("\nengine: fjall\n"));
+    assert!(text(&output.stdout).contains("\nengine: fjall, client: store\n"));
     let read = |name| fs::read_to_string(Path::new(&out).join(name)).expect("it was saved");
     assert!(read("results.json").contains("\"engine\": \"fjall\""));
     assert!(read("report.html").contains("<dt>Engine</dt><dd>fjall</dd>"));

@@ -143,8 +143,8 @@ impl<L: Latches> Attempt<L> {
             return Ok(());
         };
         match self.shared.store().send(batch).await {
-            Ok(_) => {
-                self.shared.end(self.id);
+            Ok(reply) => {
+                self.shared.committed(self.id, reply.timestamp);
                 Ok(())
             }
             Err(error) => Err(self.shared.failed(self.id, error)),

@@ -1,6 +1,7 @@
 //! A client of a store.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,9 +48,9 @@ impl<L: Latches> Db<L> {
     /// # Errors
     ///
     /// As [`Txn::exec`].
-    pub async fn txn<T, E: TxnError>(
+    pub async fn txn<T, E: TxnError, F: Future<Output = Result<T, E>>>(
         &self,
-        closure: impl AsyncFn(Attempt<L>) -> Result<T, E>,
+        closure: impl Fn(Attempt<L>) -> F,
     ) -> Result<T, E> {
         self.begin().exec(closure).await
     }

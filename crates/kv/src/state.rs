@@ -29,6 +29,8 @@ struct State {
     /// What it has read from the store.
     reads: Vec<Span>,
     buffer: Buffer,
+    /// When it took place, once it is committed.
+    committed_at: Option<Timestamp>,
     /// Why it cannot commit, if it cannot: always a [`Error::Retry`] of the present attempt.
     failure: Option<Error>,
 }
@@ -52,6 +54,7 @@ impl<L> Shared<L> {
                 read_at: None,
                 reads: Vec::new(),
                 buffer: Buffer::default(),
+                committed_at: None,
                 failure: None,
             }),
         }
@@ -124,6 +127,7 @@ impl<L> Shared<L> {
         let buffer = mem::take(&mut state.buffer);
         if buffer.is_empty() {
             state.phase = Phase::Over;
+            state.committed_at = state.read_at;
             return Ok(None);
         }
         state.phase = Phase::Committing;
@@ -140,6 +144,20 @@ impl<L> Shared<L> {
         Ok(Some(requests.into()))
     }
 
+    /// Attempt `id` was committed at `at`.
+    pub(crate) fn committed(&self, id: AttemptId, at: Timestamp) {
+        let mut state = self.state.lock();
+        if state.id == id {
+            state.phase = Phase::Over;
+            state.committed_at = Some(at);
+        }
+    }
+
+    /// When the present attempt took place, if it is committed.
+    pub(crate) fn committed_at(&self) -> Option<Timestamp> {
+        self.state.lock().committed_at
+    }
+
     /// Nothing that attempt `id` did counts any more. Does nothing if the attempt is over.
     pub(crate) fn end(&self, id: AttemptId) {
         let mut state = self.state.lock();
@@ -154,6 +172,7 @@ impl<L> Shared<L> {
         let mut state = self.state.lock();
         state.clear();
         state.phase = Phase::Active;
+        state.committed_at = None;
         state.id.attempt += 1;
     }
 }

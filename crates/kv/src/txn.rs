@@ -1,11 +1,13 @@
 //! A transaction, and the loop that retries it.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 use spanlatch::Manager;
 use spanlatch_replica::Latches;
+use spanset::Timestamp;
 
 use crate::db::Client;
 use crate::state::Shared;
@@ -38,6 +40,12 @@ impl<L: Latches> Txn<L> {
         self.attempt().commit().await
     }
 
+    /// When the present attempt took place: what a transaction reads that begins after it was told is above. `None`
+    /// if it is not committed, and if it neither read nor wrote.
+    pub fn committed_at(&self) -> Option<Timestamp> {
+        self.shared.committed_at()
+    }
+
     /// Ends the present attempt; nothing that it did counts. Does nothing if it is over.
     pub fn rollback(&mut self) {
         self.attempt().rollback();
@@ -60,14 +68,18 @@ impl<L: Latches> Txn<L> {
     ///
     /// If the future is dropped, nothing was written, unless the commit was under way.
     ///
+    /// `async |txn| { .. }` is such a closure, unless it moves something into itself that its future borrows (Rust then
+    /// calls it lending); `|txn| async move { .. }` with clones is another. With the trait `AsyncFn` in place of `Fn`,
+    /// the future could not be sent to another thread where the closure borrows.
+    ///
     /// # Errors
     ///
     /// The closure's; or, converted to its type, [`Error::GaveUp`] around the last `Error::Retry`,
     /// [`Error::Ambiguous`], [`Error::Store`], or [`Error::Over`] if the transaction was over before or the closure
     /// rolled it back. Never an `Error::Retry` of this transaction.
-    pub async fn exec<T, E: TxnError>(
+    pub async fn exec<T, E: TxnError, F: Future<Output = Result<T, E>>>(
         &mut self,
-        closure: impl AsyncFn(Attempt<L>) -> Result<T, E>,
+        closure: impl Fn(Attempt<L>) -> F,
     ) -> Result<T, E> {
         let options = &self.shared.client.options;
         let mut watch = Watch::start(&options.metrics, options.timer.now());

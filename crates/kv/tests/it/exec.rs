@@ -121,6 +121,28 @@ fn a_closure_that_swallows_a_retryable_error_does_not_commit() {
     assert_eq!(scene.metrics.retries(Reason::Busy).value(), 1);
 }
 
+#[test]
+fn a_transaction_whose_closure_borrows_can_be_spawned() {
+    fn spawned<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        future
+    }
+    async fn put<L: spanlatch_replica::Latches>(
+        db: &spanlatch_kv::Db<L>,
+        rows: &[(&'static str, &'static str)],
+    ) -> Result<(), Error> {
+        db.txn(async |txn| {
+            for (key, value) in rows {
+                txn.put(*key, *value)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+    let scene = Scene::new();
+    scene.run(spawned(put(&scene.db, &[("a", "1")]))).unwrap();
+    assert_eq!(scene.get("a"), value("1"));
+}
+
 type Boxed = Box<dyn error::Error + Send + Sync>;
 
 #[test]
