@@ -72,7 +72,9 @@ impl Options {
         let bound = doubled
             .and_then(|factor| self.first_pause.checked_mul(factor))
             .map_or(self.longest_pause, |pause| pause.min(self.longest_pause));
-        bound.mul_f64(0.5 + fastrand::f64() / 2.0)
+        let half = bound / 2;
+        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+        half + Duration::from_nanos(fastrand::u64(0..=nanos))
     }
 }
 
@@ -100,6 +102,14 @@ mod tests {
                     "{attempt}: {pause:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn no_bound_is_too_long() {
+        let options = Options::default().pauses(Duration::MAX, Duration::MAX);
+        for attempt in [1, 2, u32::MAX] {
+            assert!(options.pause_after(attempt) >= Duration::MAX / 2);
         }
     }
 }

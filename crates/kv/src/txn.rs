@@ -112,7 +112,8 @@ impl<L: Latches> Txn<L> {
             };
             let pause = options.pause_after(attempts);
             let now = options.timer.now();
-            let is_late = |deadline| now + pause >= watch.started + deadline;
+            let elapsed = now.saturating_duration_since(watch.started);
+            let is_late = |deadline| elapsed.saturating_add(pause) >= deadline;
             let why = if attempts >= options.max_attempts {
                 Some(GaveUp::Attempts)
             } else if options.deadline.is_some_and(is_late) {

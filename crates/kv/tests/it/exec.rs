@@ -69,6 +69,12 @@ fn the_last_error_says_how_often_and_why() {
     assert_eq!(scene.metrics.aborts.value(), 1);
     assert_eq!(scene.metrics.aborted_after.count(), 1);
 
+    // No deadline is too far away.
+    let options = Options::default().max_attempts(2).deadline(Duration::MAX);
+    let scene = Scene::of(Store::builder(), options);
+    let failed = scene.run(scene.db.txn(async |txn| meddled(&scene, &txn, true).await));
+    assert!(matches!(failed, Err(Error::GaveUp { attempts: 2, .. })));
+
     let seconds = Duration::from_secs;
     let options = Options::default()
         .deadline(seconds(10))
