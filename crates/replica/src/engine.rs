@@ -76,6 +76,55 @@ pub struct Collected {
     pub versions: u64,
 }
 
+/// Chooses what to collect, of versions that it meets in the order of engines: keys ascending, of each the newest first.
+///
+/// In the order in which it says so they can be removed one by one: what hides older versions goes after them. So
+/// whoever takes a snapshot meanwhile, or finds what an interrupted collection has left, sees from the threshold on
+/// what was there before.
+#[derive(Debug)]
+pub(crate) struct Collector<K> {
+    threshold: Timestamp,
+    /// The key whose newest version at or below the threshold has been met.
+    settled: Option<K>,
+    /// That version, if it is a deletion, which has to go when all below it is gone.
+    deletion: Option<Timestamp>,
+}
+
+impl<K: PartialEq> Collector<K> {
+    pub(crate) fn new(threshold: Timestamp) -> Self {
+        Self {
+            threshold,
+            settled: None,
+            deletion: None,
+        }
+    }
+
+    /// Meets the next version.
+    pub(crate) fn meet(
+        &mut self,
+        key: K,
+        version: &Version,
+        mut remove: impl FnMut(&K, Timestamp),
+    ) {
+        if version.timestamp > self.threshold {
+            return;
+        }
+        if self.settled.as_ref() == Some(&key) {
+            return remove(&key, version.timestamp);
+        }
+        self.end(remove);
+        self.settled = Some(key);
+        self.deletion = version.value.is_none().then_some(version.timestamp);
+    }
+
+    /// There are no more.
+    pub(crate) fn end(&mut self, mut remove: impl FnMut(&K, Timestamp)) {
+        if let (Some(key), Some(deletion)) = (&self.settled, self.deletion.take()) {
+            remove(key, deletion);
+        }
+    }
+}
+
 /// A view of an engine's content at one moment.
 ///
 /// As of a timestamp, each key that has a version at or below it has the newest such version, a

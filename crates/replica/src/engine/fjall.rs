@@ -19,7 +19,7 @@ use spanset::Timestamp;
 use self::check::{Journals, Numbering};
 use self::folder::{Folder, Found};
 use self::reader::FjallSnapshot;
-use super::{Collected, Engine, EngineError, Marks, Snapshot};
+use super::{Collected, Collector, Engine, EngineError, Marks, Snapshot};
 use crate::WriteBatch;
 
 pub use error::FjallError;
@@ -386,21 +386,17 @@ impl Engine for FjallEngine {
         let snapshot = FjallSnapshot::new(self.shared.clone());
         let mut versions = 0;
         let mut unseen = Vec::new();
-        // The key whose newest version at or below the threshold has been met.
-        let mut settled = None;
+        let mut collector = Collector::new(threshold);
         for entry in snapshot.range(encoding::FIRST.to_vec(), encoding::END.to_vec()) {
             let entry = entry?;
-            if entry.version.timestamp > threshold {
-                continue;
-            }
-            if settled.as_ref() == Some(&entry.key) || entry.version.value.is_none() {
-                unseen.push(encoding::version(&entry.key, entry.version.timestamp));
-            }
-            settled = Some(entry.key);
-            if unseen.len() == Self::REMOVED_AT_ONCE {
+            collector.meet(entry.key, &entry.version, |key, timestamp| {
+                unseen.push(encoding::version(key, timestamp));
+            });
+            if unseen.len() >= Self::REMOVED_AT_ONCE {
                 versions += self.remove(&mut unseen)?;
             }
         }
+        collector.end(|key, timestamp| unseen.push(encoding::version(key, timestamp)));
         versions += self.remove(&mut unseen)?;
         Ok(Collected { versions })
     }

@@ -6,7 +6,7 @@ use interval_btree::{Bytewise, Interval, IntervalMap};
 use parking_lot::Mutex;
 use spanset::{CompactKey, Cursor, End, Key, Reader, Timestamp};
 
-use super::{Collected, Engine, EngineError, Marks, Snapshot};
+use super::{Collected, Collector, Engine, EngineError, Marks, Snapshot};
 use crate::{Version, WriteBatch};
 
 /// All versions of all keys: points, under each the newest version first.
@@ -96,21 +96,15 @@ impl Engine for MemEngine {
     }
 }
 
-/// The versions that reads from `threshold` on do not see. O(n).
+/// The versions that reads from `threshold` on do not see, in an order in which they can be removed. O(n).
 fn unseen_from(versions: &Versions, threshold: Timestamp) -> Vec<(CompactKey, Timestamp)> {
     let mut unseen = Vec::new();
-    // The key whose newest version at or below the threshold has been met.
-    let mut settled: Option<&CompactKey> = None;
+    let mut collector = Collector::new(threshold);
+    let mut remove = |key: &&CompactKey, timestamp| unseen.push(((*key).clone(), timestamp));
     for (interval, version) in versions {
-        let key = interval.start();
-        if version.timestamp > threshold {
-            continue;
-        }
-        if settled == Some(key) || version.value.is_none() {
-            unseen.push((key.clone(), version.timestamp));
-        }
-        settled = Some(key);
+        collector.meet(interval.start(), version, &mut remove);
     }
+    collector.end(remove);
     unseen
 }
 
@@ -362,6 +356,31 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(*freed.lock(), ["unlocked"; 5], "three keys, two values");
+    }
+
+    proptest! {
+        #[test]
+        fn a_collection_that_has_come_anywhere_shows_nothing_else(
+            writes in prop::collection::vec((0u8..3, 0u64..8, prop::bool::ANY), 0..20),
+            threshold in 0u64..8,
+        ) {
+            let engine = MemEngine::new();
+            for (k, wall, deletes) in writes {
+                apply(&engine, k, wall, (!deletes).then(|| wall.to_string().into()));
+            }
+            let before = engine.versions.lock().clone();
+            let mut versions = before.clone();
+            for (gone, timestamp) in unseen_from(&before, Timestamp::new(threshold, 0)) {
+                prop_assert!(versions.remove(&point(&gone), &probe(timestamp)).is_some());
+                for (key, at) in (0..3).flat_map(|k| (threshold..9).map(move |at| (key(k), at))) {
+                    let value = |versions| {
+                        let found = newest(versions, &(&key).into(), Timestamp::new(at, 0));
+                        found.and_then(|version: &Version| version.value.clone())
+                    };
+                    prop_assert_eq!(value(&versions), value(&before));
+                }
+            }
+        }
     }
 
     #[derive(Debug, Clone)]
