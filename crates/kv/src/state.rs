@@ -150,6 +150,8 @@ impl<L> Shared<L> {
         if state.id == id {
             state.phase = Phase::Over;
             state.committed_at = Some(at);
+            // Of a read that nobody waited for.
+            state.failure = None;
         }
     }
 
@@ -164,6 +166,19 @@ impl<L> Shared<L> {
         if state.id == id {
             state.clear();
             state.phase = Phase::Over;
+        }
+    }
+
+    /// Begins the next attempt, if somebody has used the present one without ending it.
+    pub(crate) fn renew(&self) {
+        let used = {
+            let state = self.state.lock();
+            let used =
+                state.read_at.is_some() || !state.buffer.is_empty() || state.failure.is_some();
+            used && state.phase == Phase::Active
+        };
+        if used {
+            self.restart();
         }
     }
 

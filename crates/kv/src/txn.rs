@@ -56,7 +56,8 @@ impl<L: Latches> Txn<L> {
         self.shared.restart();
     }
 
-    /// Runs `closure` on the present attempt and commits it; and does so again, with another attempt, as long as that
+    /// Runs `closure` on the present attempt, or on another if somebody has read or written with the present one
+    /// before, and commits it; and does so again, with another attempt, as long as that
     /// helps and the [`Options`](crate::Options) allow it. Whatever the closure does besides reading and writing
     /// through its attempt, it may do several times.
     ///
@@ -81,6 +82,7 @@ impl<L: Latches> Txn<L> {
         &mut self,
         closure: impl Fn(Attempt<L>) -> F,
     ) -> Result<T, E> {
+        self.shared.renew();
         let options = &self.shared.client.options;
         let mut watch = Watch::start(&options.metrics, options.timer.now());
         let mut attempts = 0;

@@ -69,6 +69,7 @@ async fn send<L: Latches>(
     let at = assign_timestamp(batch, &shared.clock)?;
     tracing::Span::current().record("at", display(at));
     if batch.requests().is_empty() {
+        shared.horizon.cover(at, &*shared.engine)?;
         return Ok(Reply {
             timestamp: at,
             responses: Vec::new(),

@@ -444,12 +444,14 @@ impl StoreBuilder {
         proposer: Arc<dyn Proposer>,
         latches: impl Fn(RangeId) -> L + Send + Sync + 'static,
     ) -> Store<L> {
-        let low_water = match self.engine.marks().ceiling {
+        let marks = self.engine.marks();
+        let low_water = match marks.ceiling {
             Timestamp::MAX => self.low_water,
             ceiling => ceiling.max(self.low_water),
         };
         // What an earlier store acknowledged must be in the past of the first read.
-        self.clock.forward(low_water);
+        // And what it may have collected, below that.
+        self.clock.forward(low_water.max(marks.threshold));
         let flights = Flights::new(
             &self.metrics,
             self.slow_proposal_threshold,

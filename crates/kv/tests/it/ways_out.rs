@@ -109,6 +109,28 @@ fn a_future_that_is_dropped_at_any_poll_leaves_all_or_nothing() {
 }
 
 #[test]
+fn what_a_dropped_run_has_written_is_not_committed_by_the_next() {
+    let scene = Scene::new();
+    let mut txn = scene.db.begin();
+    {
+        let mut dropped = pin!(txn.exec(async |attempt| {
+            attempt.put("a", "1")?;
+            std::future::pending::<()>().await;
+            Ok::<_, Error>(())
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(dropped.as_mut().poll(&mut context).is_pending());
+    }
+    scene
+        .run(txn.exec(async |attempt| attempt.put("b", "1")))
+        .unwrap();
+    assert_eq!(scene.get("a"), None);
+    assert!(scene.get("b").is_some());
+    let again = scene.run(txn.exec(async |attempt| attempt.put("c", "1")));
+    assert!(matches!(again, Err(Error::Over(_))), "it is committed");
+}
+
+#[test]
 fn handles_outlive_their_transaction_and_clients_their_store() {
     let scene = Scene::new();
     let kept = Mutex::new(None);

@@ -87,6 +87,8 @@ struct Shared {
     database: Database,
     path: PathBuf,
     marks: Mutex<Marks>,
+    /// Held while a mark is raised, so that a lower one is not written after a higher.
+    raising: Mutex<()>,
     /// Why nothing goes any more, if so.
     poisoned: OnceLock<String>,
     numbering: Numbering,
@@ -187,6 +189,7 @@ impl FjallEngine {
             database,
             path: folder.path.clone(),
             marks: Mutex::new(marks),
+            raising: Mutex::new(()),
             poisoned: OnceLock::new(),
             numbering,
             writer: Mutex::new(Writer { group, folder }),
@@ -263,6 +266,7 @@ impl Shared {
         to: Timestamp,
         mark: fn(&mut Marks) -> &mut Timestamp,
     ) -> Result<(), FjallError> {
+        let _one_at_a_time = self.raising.lock();
         if *mark(&mut self.marks.lock()) >= to {
             return self.check();
         }

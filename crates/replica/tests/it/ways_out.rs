@@ -419,6 +419,8 @@ fn nothing_is_served_above_the_ceiling_that_the_engine_remembers() {
         .build_proposing(Arc::new(Kept::default()), |_| Manager::new());
     let get = |store: &Store, at| start(store, batch([Request::get("a")]).at(ts(at))).end();
     let (store, kept) = build();
+    let empty = start(&store, batch([])).end().unwrap();
+    assert!(empty.timestamp < *engine.ceiling.lock());
     for at in [100, 150, 250, 251] {
         assert!(get(&store, at).unwrap().timestamp < *engine.ceiling.lock());
     }
