@@ -285,6 +285,12 @@ impl Batch {
         since.min()
     }
 
+    /// Whether it writes whatever the keys hold, and answers nothing: if it succeeds, it was proposed.
+    pub(crate) fn only_writes_blindly(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.all(|request| matches!(request, Request::Put { .. } | Request::Delete { .. }))
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         let writes = self.requests.iter().filter(|r| r.is_write()).count();
         match writes {

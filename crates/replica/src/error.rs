@@ -1,5 +1,6 @@
 //! What can go wrong with a batch.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use spanset::{Declaration, DeclaredError, Key, Span, Timestamp};
@@ -141,6 +142,23 @@ pub enum Error {
     /// The store is shutting down.
     #[error("the store is shutting down")]
     ShuttingDown,
+    /// This replica is one of several, and another leads them, or none does at present. Nothing was written.
+    #[error("this replica does not lead: {}", match leader {
+        Some(leader) => leader,
+        None => "no leader is known",
+    })]
+    NotLeader {
+        /// Where the one that leads can be reached, as far as it is known.
+        leader: Option<Arc<str>>,
+    },
+    /// What a batch writes is more than can be proposed at once.
+    #[error("the batch writes {size} bytes, more than {max}")]
+    BatchTooLarge {
+        /// The size of its keys and values as they are proposed, in bytes.
+        size: usize,
+        /// The largest size accepted, in bytes.
+        max: usize,
+    },
     /// The batch was proposed and may or may not be applied, now or later.
     #[error("it was proposed, and whether it is applied is not known: {0}")]
     Ambiguous(#[source] Cause),
@@ -163,6 +181,13 @@ pub enum Cause {
     /// applied, and holds its latches until that is known.
     #[error("it is stuck")]
     Stuck,
+    /// This replica has stopped to lead its group, or cannot reach it. Another may still apply it, and then does so before it
+    /// serves anything.
+    #[error("the leadership in which it was proposed is over")]
+    LeadershipOver,
+    /// The connection to the replica broke before its answer came.
+    #[error("no answer came")]
+    NoAnswer,
     /// The proposer lost it. It will not be applied later.
     #[error("the proposer gave it up")]
     Dropped,
@@ -190,6 +215,7 @@ impl Error {
             | Self::UnknownRange(_)
             | Self::Stuck(_)
             | Self::ShuttingDown
+            | Self::NotLeader { .. }
             | Self::Engine(_) => Action::GoElsewhere,
             Self::AlreadySplit { .. }
             | Self::FutureTimestamp { .. }
@@ -198,6 +224,7 @@ impl Error {
             | Self::ZeroLimit { .. }
             | Self::ValueTooLarge { .. }
             | Self::KeyTooLong { .. }
+            | Self::BatchTooLarge { .. }
             | Self::ConditionFailed { .. }
             | Self::Changed { .. }
             | Self::NotAnInteger { .. }

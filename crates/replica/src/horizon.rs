@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use spanset::Timestamp;
 use tracing::debug;
 
+use crate::replica::Shared;
 use crate::{Collected, Engine, EngineError, Error};
 
 /// The ceiling above which no timestamp is served before the engine remembers a higher one, and the threshold
@@ -39,39 +40,50 @@ impl Horizon {
         }
     }
 
-    /// Returns once the engine remembers a ceiling that is not below `at`. O(1), but for once in a while, when
-    /// it waits for the engine to do so.
-    pub(crate) fn cover(&self, at: Timestamp, engine: &dyn Engine) -> Result<(), EngineError> {
-        if self.covers(at.wall) {
-            return Ok(());
-        }
-        self.raise(at.wall, engine)
+    /// Whether `at` may be served. O(1).
+    pub(crate) fn covers(&self, at: Timestamp) -> bool {
+        self.covers_wall(at.wall)
     }
 
-    /// Raises the ceiling in advance when half of the last step is used up.
-    pub(crate) fn cover_ahead(
-        &self,
-        latest: Timestamp,
-        engine: &dyn Engine,
-    ) -> Result<(), EngineError> {
-        if self.covers(latest.wall.saturating_add(self.step / 2)) {
-            return Ok(());
-        }
-        self.raise(latest.wall.saturating_add(self.step / 2), engine)
+    /// Where in time the ceiling has to be in advance, if it is not there yet: when half of the last step is used up.
+    pub(crate) fn lacks_ahead(&self, latest: Timestamp) -> Option<u64> {
+        let wall = latest.wall.saturating_add(self.step / 2);
+        (!self.covers_wall(wall)).then_some(wall)
     }
 
-    fn covers(&self, wall: u64) -> bool {
+    /// Has the ceiling raised above `wall`, wherever it is remembered.
+    pub(crate) async fn raise_above(&self, wall: u64, shared: &Shared) -> Result<(), Error> {
+        match &shared.leadership {
+            None => Ok(self.raise(wall, &*shared.engine)?),
+            Some(leadership) => {
+                let ceiling = self.next(wall);
+                let to = Timestamp::new(ceiling, 0);
+                leadership.raise_ceiling(to).await?;
+                debug!(%to, "raised");
+                // Others may have raised it meanwhile.
+                self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where the ceiling is raised to, to be above `wall`.
+    fn next(&self, wall: u64) -> u64 {
+        wall.saturating_add(self.step.max(1))
+    }
+
+    fn covers_wall(&self, wall: u64) -> bool {
         // Acquire, with the release in `raise`: who sees the ceiling comes after it was made durable.
         let ceiling = self.ceiling.load(Ordering::Acquire);
         wall < ceiling || ceiling == u64::MAX
     }
 
-    fn raise(&self, wall: u64, engine: &dyn Engine) -> Result<(), EngineError> {
+    pub(crate) fn raise(&self, wall: u64, engine: &dyn Engine) -> Result<(), EngineError> {
         let _one_at_a_time = self.raising.lock();
-        if self.covers(wall) {
+        if self.covers_wall(wall) {
             return Ok(());
         }
-        let ceiling = wall.saturating_add(self.step.max(1));
+        let ceiling = self.next(wall);
         let to = Timestamp::new(ceiling, 0);
         engine.raise_ceiling(to)?;
         debug!(%to, "raised");
@@ -96,10 +108,15 @@ impl Horizon {
         Ok(())
     }
 
+    /// Refuses to read below `wall` from now on.
+    pub(crate) fn raise_threshold(&self, wall: u64) {
+        self.threshold.fetch_max(wall, Ordering::AcqRel);
+    }
+
     /// Raises the threshold to `wall`, and collects what is not seen from there on. Whoever has taken a snapshot
     /// that lacks some of it finds the higher threshold when it checks.
     pub(crate) fn collect(&self, wall: u64, engine: &dyn Engine) -> Result<Collected, EngineError> {
-        self.threshold.fetch_max(wall, Ordering::AcqRel);
+        self.raise_threshold(wall);
         engine.collect(self.threshold())
     }
 }

@@ -69,7 +69,8 @@ async fn send<L: Latches>(
     let at = assign_timestamp(batch, &shared.clock)?;
     tracing::Span::current().record("at", display(at));
     if batch.requests().is_empty() {
-        shared.horizon.cover(at, &*shared.engine)?;
+        confirm(shared, cancelled.as_mut()).await?;
+        unless(cancelled, shared.cover(at), Error::Cancelled).await?;
         return Ok(Reply {
             timestamp: at,
             responses: Vec::new(),
@@ -102,12 +103,16 @@ async fn send<L: Latches>(
         debug!("moved");
     };
 
+    if !batch.only_writes_blindly() {
+        confirm(shared, cancelled.as_mut()).await?;
+    }
     watch.ends_as(Outcome::Failed);
     let pushed = push(&ranges, &declared, at);
     let (snapshot, pushed) = self::pin(shared, batch, pushed)?;
     if kind == Kind::Reads && shared.release_reads == ReleaseReads::Pinned && !batch.may_read_less()
     {
-        return evaluate_released(shared, batch, snapshot, &declared, held, pushed);
+        unless(cancelled, shared.cover(pushed), Error::Cancelled).await?;
+        return evaluate_released(batch, snapshot, &declared, held, pushed);
     }
     let evaluated = {
         let _stage = debug_span!("evaluate").entered();
@@ -121,7 +126,8 @@ async fn send<L: Latches>(
 
     // Whoever learns of this batch must get a higher timestamp for the next, from the next store, too.
     shared.clock.forward(evaluated.at);
-    shared.horizon.cover(evaluated.at, &*shared.engine)?;
+    let covered = shared.cover(evaluated.at);
+    unless(cancelled.as_mut(), covered, Error::Cancelled).await?;
     note_reads(&ranges, &mut held, evaluated.reads);
     if evaluated.outcome.is_ok() && !evaluated.writes.is_empty() {
         let writes = WriteBatch {
@@ -243,6 +249,7 @@ async fn evaluate_optimistically<L: Latches>(
         return Ok(Optimism::Unused);
     };
     not_cancelled(cancelled.as_mut()).await?;
+    confirm(shared, cancelled.as_mut()).await?;
     watch.ends_as(Outcome::Failed);
     let (snapshot, _) = self::pin(shared, batch, at)?;
     let evaluated = {
@@ -260,7 +267,7 @@ async fn evaluate_optimistically<L: Latches>(
     match place.check(&read) {
         Ok(validated) if ranges[0].still_has(&declared[0]) => {
             debug!("validated");
-            shared.horizon.cover(at, &*shared.engine)?;
+            unless(cancelled, shared.cover(at), Error::Cancelled).await?;
             replica.record(evaluated.reads, at);
             drop(validated);
             debug!(range = %replica.id(), "released");
@@ -297,6 +304,22 @@ async fn not_cancelled(
         true => Err(Error::Cancelled),
         false => Ok(()),
     }
+}
+
+/// Returns once it is known that this replica still leads, if it is one of several.
+async fn confirm(
+    shared: &Shared,
+    cancelled: Pin<&mut (impl Future<Output = ()> + Send)>,
+) -> Result<(), Error> {
+    let Some(leadership) = &shared.leadership else {
+        return Ok(());
+    };
+    let confirmed = leadership.confirm();
+    unless(cancelled, confirmed, Error::Cancelled)
+        .instrument(debug_span!("confirm"))
+        .await?;
+    debug!("confirmed");
+    Ok(())
 }
 
 /// The lowest timestamp from `at` on that is above each recorded read of what is declared as written.
@@ -339,14 +362,12 @@ fn pin(shared: &Shared, batch: &Batch, at: Timestamp) -> Result<(Snapshot, Times
 
 /// Records all that the batch declares, releases, and then evaluates on the snapshot.
 fn evaluate_released<L: Latches>(
-    shared: &Shared,
     batch: &Batch,
     snapshot: Snapshot,
     declared: &[SpanSet],
     mut held: Held<L>,
     at: Timestamp,
 ) -> Result<Reply, Error> {
-    shared.horizon.cover(at, &*shared.engine)?;
     for (range, spans) in declared.iter().enumerate() {
         let read = spans.iter_of(Scope::Global, Access::Read);
         held.note_reads(range, read.map(|declaration| declaration.span().clone()));

@@ -16,7 +16,7 @@ use crate::flights::Flights;
 use crate::horizon::Horizon;
 use crate::ranges::{Ranges, Routed};
 use crate::timestamp_cache::TimestampCache;
-use crate::{Batch, Clock, Engine, Error, Latches, Proposer, Reply, pipeline};
+use crate::{Batch, Clock, Engine, Error, Latches, Leadership, Proposer, Reply, pipeline};
 
 /// The number of a range in its store: at first from 0 in ascending order of keys; a range that comes of a
 /// split gets the next.
@@ -53,10 +53,22 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) horizon: Horizon,
+    /// If the store is one of several replicas.
+    pub(crate) leadership: Option<Arc<dyn Leadership>>,
     /// The largest value that is accepted, in bytes.
     pub(crate) max_value_bytes: usize,
     /// When reads let go of their latches.
     pub(crate) release_reads: ReleaseReads,
+}
+
+impl Shared {
+    /// Returns once what is remembered of the ceiling covers `at`.
+    pub(crate) async fn cover(&self, at: Timestamp) -> Result<(), Error> {
+        if self.horizon.covers(at) {
+            return Ok(());
+        }
+        self.horizon.raise_above(at.wall, self).await
+    }
 }
 
 /// When batches that only read, without limits, let go of their latches.

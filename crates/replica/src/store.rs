@@ -20,8 +20,8 @@ use crate::ranges::{Ranges, descriptor, locate};
 use crate::replica::{ReleaseReads, Shared};
 use crate::timestamp_cache::TimestampCache;
 use crate::{
-    Applier, Batch, Clock, Collected, Engine, EngineError, Error, Latches, MemEngine, Proposer,
-    RangeId, Replica, Reply, Versions, applier, pipeline,
+    Applier, Batch, Clock, Collected, Engine, EngineError, Error, Latches, Leadership, MemEngine,
+    Proposer, RangeId, Replica, Reply, Versions, applier, pipeline,
 };
 
 /// All keys, each in the range of one [`Replica`]. Clones are handles to the same store.
@@ -162,6 +162,18 @@ impl<L: Latches> Store<L> {
         Ok(collected)
     }
 
+    /// Refuses reads below `threshold` from now on, as [`collect_garbage`](Self::collect_garbage) does, and removes nothing: for
+    /// those who have all replicas of the store collect.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FutureTimestamp`], as there.
+    pub fn raise_threshold(&self, threshold: Timestamp) -> Result<(), Error> {
+        self.shared.clock.update(threshold)?;
+        self.shared.horizon.raise_threshold(threshold.wall);
+        Ok(())
+    }
+
     /// The replicas at present, in ascending order of keys.
     pub fn replicas(&self) -> Vec<Arc<Replica<L>>> {
         self.ranges.replicas.read().clone()
@@ -224,9 +236,25 @@ impl<L: Latches> Store<L> {
             range.in_scope(|| replica.latches.tick(now));
         }
         shared.flights.tick(now);
-        let latest = shared.clock.latest();
-        if let Err(error) = shared.horizon.cover_ahead(latest, &*shared.engine) {
+        if shared.leadership.is_none()
+            && let Some(wall) = shared.horizon.lacks_ahead(shared.clock.latest())
+            && let Err(error) = shared.horizon.raise(wall, &*shared.engine)
+        {
             warn!(%error, "cannot raise the ceiling");
+        }
+    }
+
+    /// Has the ceiling raised before a batch would have to wait for that, as [`tick`](Self::tick) does unless the
+    /// store has a [`Leadership`]. Call it every second or so, too, if it has.
+    ///
+    /// # Errors
+    ///
+    /// What the leadership says.
+    pub async fn raise_ceiling_ahead(&self) -> Result<(), Error> {
+        let shared = &*self.shared;
+        match shared.horizon.lacks_ahead(shared.clock.latest()) {
+            Some(wall) => shared.horizon.raise_above(wall, shared).await,
+            None => Ok(()),
         }
     }
 
@@ -299,6 +327,7 @@ pub struct StoreBuilder {
     stuck_proposal_threshold: Duration,
     ceiling_step: Duration,
     release_reads: ReleaseReads,
+    leadership: Option<Arc<dyn Leadership>>,
 }
 
 impl Default for StoreBuilder {
@@ -316,6 +345,7 @@ impl Default for StoreBuilder {
             stuck_proposal_threshold: Duration::MAX,
             ceiling_step: Self::CEILING_STEP,
             release_reads: ReleaseReads::Evaluated,
+            leadership: None,
         }
     }
 }
@@ -417,6 +447,13 @@ impl StoreBuilder {
         self
     }
 
+    /// The right to serve, if the store is one of several replicas; to be asked as long as the store exists. Default: there is
+    /// nobody else.
+    pub fn leadership(mut self, leadership: Arc<dyn Leadership>) -> Self {
+        self.leadership = Some(leadership);
+        self
+    }
+
     /// The store, and the applier that must run for it.
     pub fn build(self) -> (Store, Applier) {
         let metrics = self.metrics.clone();
@@ -466,6 +503,7 @@ impl StoreBuilder {
             admission: Arc::new(Admission::new(self.max_in_flight)),
             flights: Arc::new(flights),
             horizon,
+            leadership: self.leadership,
             max_value_bytes: self.max_value_bytes,
             release_reads: self.release_reads,
         });
