@@ -11,10 +11,12 @@ use crate::{Version, WriteBatch};
 #[cfg(feature = "fjall")]
 mod fjall;
 mod mem;
+mod records;
 
 #[cfg(feature = "fjall")]
 pub use fjall::{FjallEngine, FjallError};
 pub use mem::MemEngine;
+pub use records::Records;
 
 /// A multi-version storage engine, shared by the replicas of a store.
 pub trait Engine: fmt::Debug + Send + Sync + 'static {

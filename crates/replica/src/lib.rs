@@ -27,7 +27,7 @@ mod versions;
 pub use applier::Applier;
 pub use batch::{Batch, Request, Value};
 pub use clock::{Clock, ManualSource, SystemSource, TimeSource};
-pub use engine::{Collected, Engine, EngineError, Marks, MemEngine, Snapshot};
+pub use engine::{Collected, Engine, EngineError, Marks, MemEngine, Records, Snapshot};
 #[cfg(feature = "fjall")]
 pub use engine::{FjallEngine, FjallError};
 pub use error::{Action, Cause, Error};

@@ -4,29 +4,33 @@ mod check;
 mod encoding;
 mod error;
 mod folder;
+mod group;
 mod reader;
+mod records;
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use bytes::Bytes;
+use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::Mutex;
 use spanset::Timestamp;
 
 use self::check::{Journals, Numbering};
 use self::folder::{Folder, Found};
+use self::group::Group;
 use self::reader::FjallSnapshot;
 use super::{Collected, Collector, Engine, EngineError, Marks, Snapshot};
-use crate::WriteBatch;
+use crate::{Records, WriteBatch};
 
 pub use error::FjallError;
 
-/// Keeps every version in a folder, durably.
+/// Keeps every version in a folder, durably, and [`Records`] beside them.
 ///
-/// What [`apply`](Engine::apply) is given is one batch of fjall's: appended to its journal, and synced
+/// What [`apply`](Engine::apply) or [`write`](Records::write) is given is one batch of fjall's: appended to its journal, and synced
 /// (`fdatasync`) once, before it can be seen and before the call returns. Background threads of fjall's move
 /// what the journal holds into sorted tables.
 ///
@@ -52,6 +56,7 @@ pub use error::FjallError;
 /// |---|---|
 /// | `00` and `group`, `ceiling` or `threshold` | the number of the group, 8 bytes, and the folder's id, 8 bytes; a timestamp, 12 bytes |
 /// | `01`, the key with each `00` in it followed by `ff`, `00 00`, the wall time and the logical part of the timestamp, all bits inverted, in 8 and 4 bytes | `00` for a deletion; `01` and the value |
+/// | `02` and the key of a record | the record |
 ///
 /// Numbers are big endian. So versions are in the order of their keys, and of each key the newest
 /// comes first, whatever bytes are in them.
@@ -228,28 +233,28 @@ impl Shared {
         }
     }
 
-    /// Writes the items as one group, and syncs it. Fails from the first failure on.
-    fn write(&self, fill: impl FnOnce(&mut OwnedWriteBatch, &Keyspace)) -> Result<(), FjallError> {
+    /// Writes a group, and syncs it. Fails from the first failure on.
+    fn write(&self, group: Group) -> Result<(), FjallError> {
         let mut batch = self
             .database
             .batch()
             .durability(Some(PersistMode::SyncData));
-        fill(&mut batch, &self.tree);
+        group.fill(&mut batch, &self.tree);
         let mut writer = self.writer.lock();
         self.check()?;
         let armed = Armed(self);
-        let group = writer.group + 1;
+        let number = writer.group + 1;
         batch.insert(
             &self.tree,
             self.numbering.key.as_slice(),
-            self.numbering.encode(group),
+            self.numbering.encode(number),
         );
         let written = batch.commit().map_err(FjallError::storage(&self.path));
-        let noted = written.and_then(|()| writer.folder.note_synced(group));
+        let noted = written.and_then(|()| writer.folder.note_synced(number));
         if let Err(error) = &noted {
             self.poison(error.to_string());
         }
-        writer.group = group;
+        writer.group = number;
         drop(armed);
         noted
     }
@@ -270,9 +275,9 @@ impl Shared {
         if *mark(&mut self.marks.lock()) >= to {
             return self.check();
         }
-        self.write(|batch, tree| {
-            batch.insert(tree, encoding::mark(name), encoding::timestamp(to));
-        })?;
+        let mut group = Group::default();
+        group.put_mark(name, encoding::timestamp(to));
+        self.write(group)?;
         let mut marks = self.marks.lock();
         let mark = mark(&mut marks);
         *mark = to.max(*mark);
@@ -299,6 +304,13 @@ impl Shared {
             }
         }
         writer.folder.sync()
+    }
+
+    /// What an iterator has come to.
+    fn read(&self, guard: Guard) -> Result<(Bytes, Bytes), EngineError> {
+        let read = guard.into_inner();
+        let (key, value) = read.map_err(|error| self.unreadable(error))?;
+        Ok((key.into(), value.into()))
     }
 
     /// The error of a read that failed, with the file if it can be found.
@@ -344,33 +356,9 @@ impl Engine for FjallEngine {
         Ok(Box::new(FjallSnapshot::new(self.shared.clone())))
     }
 
-    /// One batch of fjall's, and one `fdatasync`. A key that is too long fails the group before anything
-    /// is written.
+    /// As [`write`](Records::write), without records.
     fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
-        // Sorted, and of two writes to a key at a timestamp only the later: fjall orders within a batch
-        // by nothing else.
-        let mut items = BTreeMap::new();
-        for batch in &group {
-            for (key, value) in &batch.writes {
-                let encoded = encoding::version(key, batch.timestamp);
-                if encoded.len() > encoding::LONGEST {
-                    return Err(FjallError::KeyTooLong {
-                        length: key.len(),
-                        encoded: encoded.len(),
-                        longest: encoding::LONGEST,
-                    }
-                    .into());
-                }
-                items.insert(encoded, encoding::value(value.as_ref()));
-            }
-        }
-        drop(group);
-        self.shared.write(|batch, tree| {
-            for (key, value) in items {
-                batch.insert(tree, key, value);
-            }
-        })?;
-        Ok(())
+        self.write(group, Vec::new())
     }
 
     fn marks(&self) -> Marks {
@@ -389,35 +377,31 @@ impl Engine for FjallEngine {
             .raise(THRESHOLD, threshold, |marks| &mut marks.threshold)?;
         let snapshot = FjallSnapshot::new(self.shared.clone());
         let mut versions = 0;
-        let mut unseen = Vec::new();
+        let mut unseen = Group::default();
         let mut collector = Collector::new(threshold);
         for entry in snapshot.range(encoding::FIRST.to_vec(), encoding::END.to_vec()) {
             let entry = entry?;
             collector.meet(entry.key, &entry.version, |key, timestamp| {
-                unseen.push(encoding::version(key, timestamp));
+                unseen.remove_version(key, timestamp);
             });
             if unseen.len() >= Self::REMOVED_AT_ONCE {
-                versions += self.remove(&mut unseen)?;
+                versions += self.remove(mem::take(&mut unseen))?;
             }
         }
-        collector.end(|key, timestamp| unseen.push(encoding::version(key, timestamp)));
-        versions += self.remove(&mut unseen)?;
+        collector.end(|key, timestamp| unseen.remove_version(key, timestamp));
+        versions += self.remove(unseen)?;
         Ok(Collected { versions })
     }
 }
 
 impl FjallEngine {
     /// Removes versions, and returns how many.
-    fn remove(&self, versions: &mut Vec<Vec<u8>>) -> Result<u64, EngineError> {
-        if versions.is_empty() {
+    fn remove(&self, versions: Group) -> Result<u64, EngineError> {
+        let count = versions.len() as u64;
+        if count == 0 {
             return Ok(0);
         }
-        let count = versions.len() as u64;
-        let removed = self.shared.write(|batch, tree| {
-            for version in versions.drain(..) {
-                batch.remove(tree, version);
-            }
-        });
+        let removed = self.shared.write(versions);
         // No refusal: some may have been removed before.
         removed.map(|()| count).map_err(EngineError::new)
     }

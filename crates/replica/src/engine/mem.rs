@@ -1,12 +1,16 @@
 //! The embedded default: an engine in memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 
+use bytes::Bytes;
 use interval_btree::{Bytewise, Interval, IntervalMap};
 use parking_lot::Mutex;
-use spanset::{CompactKey, Cursor, End, Key, Reader, Timestamp};
+use spanset::{CompactKey, Cursor, End, Key, Reader, Span, Timestamp};
 
-use super::{Collected, Collector, Engine, EngineError, Marks, Snapshot};
+use super::records::{check_inside, until_exceeded};
+use super::{Collected, Collector, Engine, EngineError, Marks, Records, Snapshot};
 use crate::{Version, WriteBatch};
 
 /// All versions of all keys: points, under each the newest version first.
@@ -16,58 +20,67 @@ type Versions = IntervalMap<CompactKey, Version, 32, Bytewise>;
 ///
 /// A snapshot shares the tree, in O(1); while one is alive, a change copies the path to the leaf that
 /// it changes, unless an earlier change already has.
-#[derive(Default)]
 pub struct MemEngine {
-    /// Clones and changes of the tree, and nothing else, happen under it; keys and values that are done
+    /// Clones and changes of the content, and nothing else, happen under it; keys and values that are done
     /// with are dropped after unlocking.
-    versions: Mutex<Versions>,
-    /// Reads below it may miss versions that were collected. A move happens under it.
-    threshold: Mutex<Timestamp>,
+    content: Mutex<Content>,
+    /// A move happens under it.
+    marks: Mutex<Marks>,
+}
+
+#[derive(Default)]
+struct Content {
+    versions: Versions,
+    records: BTreeMap<Bytes, Bytes>,
 }
 
 impl MemEngine {
-    /// An empty engine.
+    /// An empty engine for one store. It keeps no ceiling: [`marks`](Engine::marks) says that nothing outlives the store.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_ceiling(Timestamp::MAX)
+    }
+
+    /// An empty engine for stores one after the other. It keeps the ceiling, which the next one starts at.
+    pub fn outliving_stores() -> Self {
+        Self::with_ceiling(Timestamp::MIN)
+    }
+
+    fn with_ceiling(ceiling: Timestamp) -> Self {
+        Self {
+            content: Mutex::default(),
+            marks: Mutex::new(Marks {
+                ceiling,
+                threshold: Timestamp::MIN,
+            }),
+        }
     }
 
     /// How many versions are removed without a chance for others in between.
     const REMOVED_AT_ONCE: usize = 256;
 }
 
+impl Default for MemEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Engine for MemEngine {
     fn snapshot(&self) -> Result<Snapshot, EngineError> {
-        Ok(Box::new(MemSnapshot(self.versions.lock().clone())))
+        Ok(Box::new(MemSnapshot(self.content.lock().versions.clone())))
     }
 
-    fn apply(&self, mut group: Vec<WriteBatch>) -> Result<(), EngineError> {
-        let mut versions = self.versions.lock();
-        for batch in &mut group {
-            let timestamp = batch.timestamp;
-            for (key, value) in &mut batch.writes {
-                let version = Version {
-                    timestamp,
-                    value: value.take(),
-                };
-                let replaced = versions.insert(Interval::point(CompactKey::from(&*key)), version);
-                // Goes with the group, after unlocking.
-                *value = replaced.and_then(|version| version.value);
-            }
-        }
-        drop(versions);
-        drop(group);
-        Ok(())
+    fn apply(&self, group: Vec<WriteBatch>) -> Result<(), EngineError> {
+        self.write(group, Vec::new())
     }
 
-    /// Nothing outlives it, so there is no ceiling to be kept.
     fn marks(&self) -> Marks {
-        Marks {
-            ceiling: Timestamp::MAX,
-            threshold: *self.threshold.lock(),
-        }
+        *self.marks.lock()
     }
 
-    fn raise_ceiling(&self, _: Timestamp) -> Result<(), EngineError> {
+    fn raise_ceiling(&self, to: Timestamp) -> Result<(), EngineError> {
+        let mut marks = self.marks.lock();
+        marks.ceiling = marks.ceiling.max(to);
         Ok(())
     }
 
@@ -75,24 +88,106 @@ impl Engine for MemEngine {
     /// waits long. O(n), and O(log n) for each version that is removed.
     fn collect(&self, threshold: Timestamp) -> Result<Collected, EngineError> {
         {
-            let mut remembered = self.threshold.lock();
-            *remembered = remembered.max(threshold);
+            let mut marks = self.marks.lock();
+            marks.threshold = marks.threshold.max(threshold);
         }
-        let versions = self.versions.lock().clone();
+        let versions = self.content.lock().versions.clone();
         let unseen = unseen_from(&versions, threshold);
         drop(versions);
         for portion in unseen.chunks(Self::REMOVED_AT_ONCE) {
-            let mut versions = self.versions.lock();
+            let mut content = self.content.lock();
             let removed: Vec<_> = portion
                 .iter()
-                .map(|(key, timestamp)| versions.remove(&point(key), &probe(*timestamp)))
+                .map(|(key, timestamp)| content.versions.remove(&point(key), &probe(*timestamp)))
                 .collect();
-            drop(versions);
+            drop(content);
             drop(removed);
         }
         Ok(Collected {
             versions: unseen.len() as u64,
         })
+    }
+}
+
+impl Records for MemEngine {
+    fn write(
+        &self,
+        mut batches: Vec<WriteBatch>,
+        mut records: Vec<(Bytes, Option<Bytes>)>,
+    ) -> Result<(), EngineError> {
+        let mut content = self.content.lock();
+        for batch in &mut batches {
+            let timestamp = batch.timestamp;
+            for (key, value) in &mut batch.writes {
+                let version = Version {
+                    timestamp,
+                    value: value.take(),
+                };
+                let replaced = content.versions.insert(point(&(&*key).into()), version);
+                // Goes with the group, after unlocking.
+                *value = replaced.and_then(|version| version.value);
+            }
+        }
+        let mut removed = Vec::new();
+        for (key, value) in &mut records {
+            match value.take() {
+                // The key stays the one that is there.
+                Some(new) => *value = content.records.insert(key.clone(), new),
+                None => removed.extend(content.records.remove_entry(key)),
+            }
+        }
+        drop(content);
+        drop((batches, records, removed));
+        Ok(())
+    }
+
+    /// O(log n).
+    fn record(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        Ok(self.content.lock().records.get(key).cloned())
+    }
+
+    /// O(log n), and O(1) for each record.
+    fn records(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        max_bytes: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, EngineError> {
+        if start > end {
+            return Ok(Vec::new());
+        }
+        let content = self.content.lock();
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        let records = content.records.range::<[u8], _>(range);
+        until_exceeded(
+            records.map(|(key, value)| Ok((key.clone(), value.clone()))),
+            max_bytes,
+        )
+    }
+
+    /// O(log n) for each version that goes or comes, while everybody else waits.
+    fn replace(&self, span: &Span, versions: Vec<(Key, Version)>) -> Result<(), EngineError> {
+        check_inside(span, &versions)?;
+        let start = point(&span.start().into());
+        let mut content = self.content.lock();
+        let gone: Vec<_> = content
+            .versions
+            .iter_from(&start, &probe(Timestamp::MAX))
+            .map(|(interval, version)| (interval.start().to_key(), version.clone()))
+            .take_while(|(key, _)| span.contains_key(key))
+            .collect();
+        for (key, version) in &gone {
+            content.versions.remove(&point(&key.into()), version);
+        }
+        for (key, version) in &versions {
+            content.versions.insert(point(&key.into()), version.clone());
+        }
+        drop(content);
+        Ok(())
+    }
+
+    fn blocks(&self) -> bool {
+        false
     }
 }
 
@@ -111,8 +206,8 @@ fn unseen_from(versions: &Versions, threshold: Timestamp) -> Vec<(CompactKey, Ti
 impl fmt::Debug for MemEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemEngine")
-            .field("versions", &self.versions.lock().len())
-            .finish()
+            .field("versions", &self.content.lock().versions.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -331,7 +426,7 @@ mod tests {
 
     impl Drop for Watched {
         fn drop(&mut self) {
-            let is_locked = self.engine.versions.try_lock().is_none();
+            let is_locked = self.engine.content.try_lock().is_none();
             let locked = if is_locked { "locked" } else { "unlocked" };
             self.freed.lock().push(locked);
         }
@@ -368,7 +463,7 @@ mod tests {
             for (k, wall, deletes) in writes {
                 apply(&engine, k, wall, (!deletes).then(|| wall.to_string().into()));
             }
-            let before = engine.versions.lock().clone();
+            let before = engine.content.lock().versions.clone();
             let mut versions = before.clone();
             for (gone, timestamp) in unseen_from(&before, Timestamp::new(threshold, 0)) {
                 prop_assert!(versions.remove(&point(&gone), &probe(timestamp)).is_some());
@@ -441,7 +536,7 @@ mod tests {
                 left += content.range((k, threshold.wall + 1)..(k + 1, 0)).count();
             }
             prop_assert_eq!(collected.versions, (content.len() - left) as u64);
-            prop_assert_eq!(engine.versions.lock().len(), left);
+            prop_assert_eq!(engine.content.lock().versions.len(), left);
         }
     }
 

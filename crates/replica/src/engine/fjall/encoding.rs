@@ -1,13 +1,14 @@
 //! Keys and values as bytes, in the order of versions.
 
 use bytes::Bytes;
-use spanset::{Key, Timestamp};
+use spanset::{End, Key, Timestamp};
 
 use crate::{StoreBuilder, Value, Version};
 
-/// The first byte of what is kept: marks, and above them versions.
+/// The first byte of what is kept: marks, above them versions, and above these records.
 const MARKS: u8 = 0;
 const VERSIONS: u8 = 1;
+const RECORDS: u8 = 2;
 
 /// Where the versions begin, and where they end.
 pub(super) const FIRST: [u8; 1] = [VERSIONS];
@@ -15,6 +16,9 @@ pub(super) const END: [u8; 1] = [VERSIONS + 1];
 
 /// Fjall keeps the length of a key in 16 bits.
 pub(super) const LONGEST: usize = u16::MAX as usize;
+
+/// No record is as long as can be, so that none is the first part of a longer bound.
+pub(super) const LONGEST_RECORD: usize = LONGEST - 1;
 
 /// A store's keys fit, even if all their bytes are zero.
 const _: () = assert!(1 + 2 * StoreBuilder::MAX_KEY_BYTES + 2 + TIMESTAMP <= LONGEST);
@@ -54,6 +58,15 @@ pub(super) fn after(key: &[u8]) -> Vec<u8> {
     ending(key, AFTER_KEY)
 }
 
+/// Above all versions of the keys before `end`, and below those of the others.
+pub(super) fn end(end: End<'_>) -> Vec<u8> {
+    match end {
+        End::Before(key) => before(key),
+        End::At(key) => after(key),
+        End::Unbounded => END.to_vec(),
+    }
+}
+
 fn ending(key: &[u8], end: u8) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(key.len() + 3 + TIMESTAMP);
     encoded.push(VERSIONS);
@@ -65,6 +78,16 @@ fn ending(key: &[u8], end: u8) -> Vec<u8> {
     }
     encoded.extend_from_slice(&[0, end]);
     encoded
+}
+
+/// The record of `key`: in the order of their keys.
+pub(super) fn record(key: &[u8]) -> Vec<u8> {
+    [&[RECORDS], key].concat()
+}
+
+/// The key of a record. Shares its bytes.
+pub(super) fn decode_record(encoded: &Bytes) -> Key {
+    encoded.slice(1..)
 }
 
 /// The key and the timestamp of a version, or nothing if `encoded` is none. Shares the bytes of a key

@@ -31,16 +31,43 @@ impl FjallSnapshot {
     }
 
     /// All versions from `from` to before `to`, both encoded.
-    ///
-    /// Of longer bounds than can be kept the first part says the same: nothing that is kept is between the two, or is
-    /// the part itself, since the key in it has no end.
-    pub(super) fn range(&self, mut from: Vec<u8>, mut to: Vec<u8>) -> Entries<'_> {
-        from.truncate(encoding::LONGEST);
-        to.truncate(encoding::LONGEST);
+    pub(super) fn range(&self, from: Vec<u8>, to: Vec<u8>) -> Entries<'_> {
         Entries {
-            iter: (from < to).then(|| self.view.range(&self.shared.tree, from..to)),
+            iter: self.iter(from, to),
             shared: &self.shared,
         }
+    }
+
+    /// All that is kept from `from` to before `to`.
+    ///
+    /// Of longer bounds than can be kept the first part says the same: nothing that is kept is between the two, or is
+    /// the part itself, since the key of a version has no end in it, and no record is so long.
+    fn iter(&self, mut from: Vec<u8>, mut to: Vec<u8>) -> Option<Iter> {
+        from.truncate(encoding::LONGEST);
+        to.truncate(encoding::LONGEST);
+        (from < to).then(|| self.view.range(&self.shared.tree, from..to))
+    }
+
+    /// What the record of `key` holds.
+    pub(super) fn record(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let mut encoded = encoding::record(key);
+        encoded.truncate(encoding::LONGEST);
+        let found = self.view.get(&self.shared.tree, encoded);
+        let found = found.map_err(|error| self.shared.unreadable(error))?;
+        Ok(found.map(Bytes::from))
+    }
+
+    /// The records of the keys from `start` to before `end`.
+    pub(super) fn records(
+        &self,
+        start: &[u8],
+        end: &[u8],
+    ) -> impl Iterator<Item = Result<(Bytes, Bytes), EngineError>> {
+        let iter = self.iter(encoding::record(start), encoding::record(end));
+        iter.into_iter().flatten().map(|guard| {
+            let (key, value) = self.shared.read(guard)?;
+            Ok((encoding::decode_record(&key), value))
+        })
     }
 
     /// The newest version of `key` at or below `at`.
@@ -58,11 +85,9 @@ pub(super) struct Entries<'a> {
 
 impl Entries<'_> {
     fn read(&self, guard: Guard) -> Result<Entry, EngineError> {
-        let (key, value) = guard
-            .into_inner()
-            .map_err(|error| self.shared.unreadable(error))?;
-        let decoded = encoding::decode_version(&Bytes::from(key)).and_then(|(key, timestamp)| {
-            let version = encoding::decode_value(timestamp, &Bytes::from(value))?;
+        let (key, value) = self.shared.read(guard)?;
+        let decoded = encoding::decode_version(&key).and_then(|(key, timestamp)| {
+            let version = encoding::decode_value(timestamp, &value)?;
             Some(Entry { key, version })
         });
         decoded.ok_or_else(|| self.shared.undecodable())
@@ -187,11 +212,7 @@ impl Cursor for FjallCursor<'_> {
 
     fn seek_back(&mut self, end: End<'_>) -> Result<(), EngineError> {
         self.leave();
-        self.settle_down(match end {
-            End::Before(key) => encoding::before(key),
-            End::At(key) => encoding::after(key),
-            End::Unbounded => encoding::END.to_vec(),
-        })
+        self.settle_down(encoding::end(end))
     }
 
     fn next(&mut self) -> Result<(), EngineError> {
