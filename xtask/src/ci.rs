@@ -52,10 +52,12 @@ impl Step {
         match self {
             Step::Fmt => vec![Cargo::new("fmt --all --check")],
             Step::Tidy => vec![Cargo::new("xtask tidy")],
-            // The tools turn all features on; the second one is of the replica as others get it.
+            // The tools turn all features on; the second one is of what has features, as others get it.
             Step::Clippy => vec![
                 Cargo::new("clippy --workspace --all-targets --locked -- -D warnings"),
-                Cargo::new("clippy -p spanlatch-replica --all-targets --locked -- -D warnings"),
+                Cargo::new(
+                    "clippy -p spanlatch-replica -p spanset --all-targets --locked -- -D warnings",
+                ),
             ],
             Step::Test => vec![Cargo::new("test --workspace --locked")],
             Step::Verify => vec![Cargo::new("xtask verify --quick")],

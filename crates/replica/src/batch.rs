@@ -9,6 +9,7 @@ pub type Value = Bytes;
 
 /// One operation of a [`Batch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Request {
     /// Reads one key.
     Get {
@@ -210,10 +211,21 @@ impl Touched<'_> {
 ///
 /// A request sees what the earlier ones of its batch write; of two writes to a key the later stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Batch {
     timestamp: Option<Timestamp>,
     requests: Vec<Request>,
+    #[cfg_attr(feature = "serde", serde(with = "Policy"))]
     on_poison: OnPoison,
+}
+
+/// As [`OnPoison`], to be written and read.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(remote = "OnPoison")]
+enum Policy {
+    Wait,
+    Fail,
 }
 
 impl Batch {

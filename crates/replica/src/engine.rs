@@ -133,8 +133,13 @@ impl<K: PartialEq> Collector<K> {
 /// deletion ([`Version::value`] is `None`) as any other. As of no timestamp, it has its newest version.
 pub type Snapshot = Box<dyn Reader<Value = Version, Error = EngineError> + Send>;
 
-/// A failure of a storage engine, in its own words.
+/// A failure of a storage engine, in its own words; those are all that is left of it where it was sent to somebody else.
 #[derive(Debug, Clone, thiserror::Error)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "Words", into = "Words")
+)]
 #[error("storage engine: {error}")]
 pub struct EngineError {
     error: Arc<dyn error::Error + Send + Sync>,
@@ -166,6 +171,34 @@ impl EngineError {
     /// The engine's own error.
     pub fn error(&self) -> &(dyn error::Error + Send + Sync + 'static) {
         &*self.error
+    }
+}
+
+/// An [`EngineError`] as it is written and read.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Words {
+    error: String,
+    refused: bool,
+}
+
+#[cfg(feature = "serde")]
+impl From<EngineError> for Words {
+    fn from(error: EngineError) -> Self {
+        Self {
+            error: error.error.to_string(),
+            refused: error.refused,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Words> for EngineError {
+    fn from(words: Words) -> Self {
+        Self {
+            refused: words.refused,
+            ..Self::new(words.error)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{EngineError, RangeId, Value};
 ///
 /// [`action`](Self::action) says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Error {
     /// A replica was asked for keys that are not all in its range, or no more: the range may have been
@@ -151,6 +152,12 @@ pub enum Error {
         /// Where the one that leads can be reached, as far as it is known.
         leader: Option<Arc<str>>,
     },
+    /// No replica was reached that could have served it. Nothing was written.
+    #[error("no replica that serves was reached: {reason}")]
+    Unreachable {
+        /// What stood in the way at last.
+        reason: Arc<str>,
+    },
     /// What a batch writes is more than can be proposed at once.
     #[error("the batch writes {size} bytes, more than {max}")]
     BatchTooLarge {
@@ -169,6 +176,7 @@ pub enum Error {
 
 /// Why the fate of what was proposed is not known.
 #[derive(Debug, Clone, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Cause {
     /// The caller gave up; the proposal goes on.
@@ -210,7 +218,9 @@ impl Error {
     /// What a client does about it.
     pub fn action(&self) -> Action {
         match self {
-            Self::Cancelled | Self::TooManyRequests { .. } => Action::Retry,
+            Self::Cancelled | Self::TooManyRequests { .. } | Self::Unreachable { .. } => {
+                Action::Retry
+            }
             Self::KeyOutsideRange { .. }
             | Self::UnknownRange(_)
             | Self::Stuck(_)
@@ -240,5 +250,116 @@ impl From<DeclaredError<EngineError>> for Error {
             DeclaredError::Engine(error) => Self::Engine(error),
             DeclaredError::Undeclared(bug) => Self::Engine(EngineError::new(bug)),
         }
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    fn at(wall: u64) -> Timestamp {
+        Timestamp::new(wall, 7)
+    }
+
+    /// The variant after `last`, so that a new one cannot be left out.
+    fn next(last: Option<&Error>) -> Option<Error> {
+        let key = || Key::from("a");
+        let point = || Box::new(Span::point("a"));
+        let Some(last) = last else {
+            return Some(Error::KeyOutsideRange {
+                span: point(),
+                range: RangeId(3),
+                bounds: Box::new(Span::all()),
+            });
+        };
+        Some(match last {
+            Error::KeyOutsideRange { .. } => Error::AlreadySplit {
+                key: key(),
+                range: RangeId(u64::MAX),
+            },
+            Error::AlreadySplit { .. } => Error::UnknownRange(RangeId(0)),
+            Error::UnknownRange(_) => Error::FutureTimestamp {
+                timestamp: Timestamp::MAX,
+                physical: at(5),
+                max_ahead: Duration::new(1, 999_999_999),
+            },
+            Error::FutureTimestamp { .. } => Error::BelowThreshold {
+                timestamp: Timestamp::MIN,
+                threshold: at(9),
+            },
+            Error::BelowThreshold { .. } => Error::NoTimestampLeft,
+            Error::NoTimestampLeft => Error::ZeroLimit { index: 300 },
+            Error::ZeroLimit { .. } => Error::TooManyRequests { limit: usize::MAX },
+            Error::TooManyRequests { .. } => Error::ValueTooLarge {
+                key: key(),
+                size: 5,
+                max: 4,
+            },
+            Error::ValueTooLarge { .. } => Error::KeyTooLong {
+                index: 1,
+                size: 70_000,
+                max: 65_536,
+            },
+            Error::KeyTooLong { .. } => Error::ConditionFailed {
+                index: 1,
+                key: key(),
+                actual: Some(Value::new()),
+            },
+            Error::ConditionFailed { .. } => Error::Changed {
+                index: 1,
+                key: key(),
+                since: at(5),
+                changed: at(6),
+            },
+            Error::Changed { .. } => Error::NotAnInteger {
+                index: 1,
+                key: key(),
+                actual: "x".into(),
+            },
+            Error::NotAnInteger { .. } => Error::IncrementOverflow {
+                index: 1,
+                key: key(),
+                actual: i64::MAX,
+                by: i64::MIN,
+            },
+            Error::IncrementOverflow { .. } => Error::Cancelled,
+            Error::Cancelled => {
+                let write = spanset::Access::Write;
+                Error::Stuck(Box::new(Declaration::global_at(write, *point(), at(5))))
+            }
+            Error::Stuck(_) => Error::ShuttingDown,
+            Error::ShuttingDown => Error::NotLeader { leader: None },
+            Error::NotLeader { leader: None } => Error::NotLeader {
+                leader: Some("127.0.0.1:7001".into()),
+            },
+            Error::NotLeader { .. } => Error::Unreachable {
+                reason: "connection refused".into(),
+            },
+            Error::Unreachable { .. } => Error::BatchTooLarge { size: 2, max: 1 },
+            Error::BatchTooLarge { .. } => Error::Engine(EngineError::refused("no space is left")),
+            Error::Engine(_) => Error::Ambiguous(Cause::CallerGone),
+            Error::Ambiguous(cause) => Error::Ambiguous(match cause {
+                Cause::CallerGone => Cause::Engine(EngineError::new("the disk is gone")),
+                Cause::Engine(_) => Cause::Stuck,
+                Cause::Stuck => Cause::LeadershipOver,
+                Cause::LeadershipOver => Cause::NoAnswer,
+                Cause::NoAnswer => Cause::Dropped,
+                Cause::Dropped => return None,
+            }),
+        })
+    }
+
+    #[test]
+    fn every_error_that_is_read_is_the_one_that_was_written() {
+        let mut last = None;
+        while let Some(error) = next(last.as_ref()) {
+            let written = postcard::to_stdvec(&error).unwrap();
+            let read: Error = postcard::from_bytes(&written).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{error:?}"));
+            assert_eq!(read.to_string(), error.to_string());
+            assert_eq!(read.action(), error.action());
+            last = Some(error);
+        }
+        assert!(matches!(last, Some(Error::Ambiguous(Cause::Dropped))));
     }
 }

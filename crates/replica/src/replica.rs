@@ -21,6 +21,7 @@ use crate::{Batch, Clock, Engine, Error, Latches, Leadership, Proposer, Reply, p
 /// The number of a range in its store: at first from 0 in ascending order of keys; a range that comes of a
 /// split gets the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RangeId(pub u64);
 
 impl fmt::Display for RangeId {

@@ -6,6 +6,7 @@ use crate::Value;
 
 /// The answer to one [`Request`](crate::Request).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Response {
     /// To a `Get`: what the key holds, if anything.
     Value(Option<Value>),
@@ -33,6 +34,7 @@ pub enum Response {
 
 /// The answer to a [`Batch`](crate::Batch).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reply {
     /// When the batch took place: each request read, and wrote, at this timestamp.
     pub timestamp: Timestamp,

@@ -10,6 +10,7 @@ use crate::Value;
 ///
 /// Versions are ordered by timestamp alone, the newest first, as engines keep them under a key.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Version {
     /// From when on.
     pub timestamp: Timestamp,
@@ -39,6 +40,7 @@ impl Ord for Version {
 
 /// The effects of one batch: a new version for each key that it writes, all at one timestamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WriteBatch {
     /// The timestamp of the new versions.
     pub timestamp: Timestamp,

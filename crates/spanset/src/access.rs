@@ -4,6 +4,7 @@ use std::fmt;
 
 /// How a span is touched. A grant to write covers reads too, so `Write > Read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Access {
     /// Looked at: the keys that are there, and that no others are.
     Read,
@@ -23,6 +24,7 @@ impl fmt::Display for Access {
 /// The name space of a span. The two are independent: nothing in one conflicts with anything in
 /// the other, and what is local has no versions, hence no timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Scope {
     /// The keys that users see.
     Global,

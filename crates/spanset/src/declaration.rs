@@ -11,6 +11,7 @@ use crate::{Access, Scope, Span, Timestamp, conflicts};
 ///
 /// Its text is `write ["a", "c") at 5.000000000,0`, or `local read ["a"]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Declaration {
     span: Span,
     access: Access,
@@ -19,6 +20,7 @@ pub struct Declaration {
 
 /// The scope, and the timestamp where the scope can have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Space {
     Global(Option<Timestamp>),
     Local,

@@ -33,7 +33,14 @@ pub type Key = Bytes;
 /// assert_eq!(fruit.to_string(), r#"["apple", "melon")"#);
 /// # Ok::<(), spanset::EmptySpan>(())
 /// ```
+///
+/// With the feature `serde` it can be read, too; what would be empty is an error then.
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "Unchecked")
+)]
 pub struct Span {
     start: Key,
     bound: Bound,
@@ -41,10 +48,34 @@ pub struct Span {
 
 /// The end of a span, relative to its start.
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Bound {
     Point,
     Before(Key),
     Unbounded,
+}
+
+/// A span as it is read: whatever somebody wrote.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Unchecked {
+    start: Key,
+    bound: Bound,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for Span {
+    type Error = EmptySpan;
+
+    fn try_from(read: Unchecked) -> Result<Self, EmptySpan> {
+        match read.bound {
+            Bound::Before(end) => Self::range(read.start, end),
+            bound => Ok(Self {
+                start: read.start,
+                bound,
+            }),
+        }
+    }
 }
 
 /// A range that would have been empty: its start is not below its end.

@@ -7,12 +7,14 @@ use std::fmt;
 ///
 /// Its text is seconds, nanoseconds and counter: `12.000000005,3`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timestamp {
     /// Nanoseconds since the epoch of whoever makes the timestamps.
     pub wall: u64,
     /// The order within that nanosecond.
     pub logical: u32,
     /// Fills what alignment leaves empty, with values to spare for `None`.
+    #[cfg_attr(feature = "serde", serde(skip))]
     rest: Rest,
 }
 

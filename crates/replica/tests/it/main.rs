@@ -9,6 +9,8 @@ mod pipeline;
 mod ranges;
 mod scene;
 mod scripts;
+#[cfg(feature = "serde")]
+mod serde;
 mod stress;
 mod ways_out;
 mod work;

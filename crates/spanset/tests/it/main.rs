@@ -3,6 +3,8 @@
 mod conflict;
 mod declared;
 mod engine;
+#[cfg(feature = "serde")]
+mod serde;
 mod set;
 mod span;
 mod universe;
