@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use spanlatch_kv::{Db, Error};
-use spanlatch_replica::{Batch, Latches, Request, Response, Store};
+use spanlatch_replica::{Batch, Latches, Request, Response, Serve, Store};
 use spanset::{Span, Timestamp};
 
 use crate::workload::Operation;
@@ -37,7 +37,7 @@ pub enum Client<L> {
     /// Batches.
     Store(Store<L>),
     /// Transactions.
-    Txn(Db<L>),
+    Txn(Db<Store<L>>),
 }
 
 impl<L: Latches> Client<L> {
@@ -82,7 +82,7 @@ async fn batch<L: Latches>(store: &Store<L>, operation: &Operation) -> Result<Ti
     Ok(reply.timestamp)
 }
 
-async fn transaction<L: Latches>(db: &Db<L>, operation: &Operation) -> Result<Timestamp> {
+async fn transaction<S: Serve>(db: &Db<S>, operation: &Operation) -> Result<Timestamp> {
     let mut txn = db.begin();
     let done = txn.exec(async |attempt| {
         match operation {

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spanlatch::Manager;
-use spanlatch_replica::{Batch, Latches, Request, Response, Value};
+use spanlatch_replica::{Batch, Request, Response, Serve, Store, Value};
 use spanset::{Key, Span};
 
 use crate::state::Shared;
@@ -15,8 +14,8 @@ use crate::{AttemptId, Error};
 /// All reads see the store as it was at one moment, with the attempt's own writes on top. Writes are kept by the
 /// client until the commit. When the attempt is over, its handles are refused with [`Error::Over`]; when it cannot
 /// commit any more, with the [`Error::Retry`] that says why.
-pub struct Attempt<L = Manager> {
-    shared: Arc<Shared<L>>,
+pub struct Attempt<S = Store> {
+    shared: Arc<Shared<S>>,
     id: AttemptId,
 }
 
@@ -26,9 +25,9 @@ enum Direction {
     Down,
 }
 
-impl<L: Latches> Attempt<L> {
+impl<S: Serve> Attempt<S> {
     /// The present attempt.
-    pub(crate) fn present(shared: &Arc<Shared<L>>) -> Self {
+    pub(crate) fn present(shared: &Arc<Shared<S>>) -> Self {
         Self {
             id: shared.id(),
             shared: shared.clone(),
@@ -160,7 +159,13 @@ impl<L: Latches> Attempt<L> {
     /// Reads from the store, at the time of the attempt.
     async fn read(&self, batch: Batch) -> Result<Vec<Response>, Error> {
         let store = self.shared.store();
-        let at = self.shared.read_at(self.id, || store.clock().now())?;
+        let at = match self.shared.reads_at(self.id)? {
+            Some(at) => at,
+            None => match store.now().await {
+                Ok(now) => self.shared.read_at(self.id, now)?,
+                Err(error) => return Err(self.shared.failed(self.id, error)),
+            },
+        };
         match store.send(batch.at(at)).await {
             Ok(reply) => Ok(reply.responses),
             Err(error) => Err(self.shared.failed(self.id, error)),
@@ -225,7 +230,7 @@ impl<L: Latches> Attempt<L> {
     }
 }
 
-impl<L> Clone for Attempt<L> {
+impl<S> Clone for Attempt<S> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -234,7 +239,7 @@ impl<L> Clone for Attempt<L> {
     }
 }
 
-impl<L> fmt::Debug for Attempt<L> {
+impl<S> fmt::Debug for Attempt<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Attempt").field(&self.id).finish()
     }

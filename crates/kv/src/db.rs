@@ -5,35 +5,34 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spanlatch::Manager;
-use spanlatch_replica::{Batch, Latches, Request, Response, Store, Value};
+use spanlatch_replica::{Batch, Request, Response, Serve, Store, Value};
 use spanset::{Key, Span};
 
 use crate::{Attempt, AttemptId, Error, GaveUp, Options, Txn, TxnError};
 
-/// A client of a [`Store`]. Clones are handles to the same client.
+/// A client of a [`Store`], or of whatever else [serves](Serve) batches. Clones are handles to the same client.
 ///
 /// Its own operations are transactions of one operation each: linearizable, and tried again when the store is busy.
-pub struct Db<L = Manager> {
-    client: Arc<Client<L>>,
+pub struct Db<S = Store> {
+    client: Arc<Client<S>>,
 }
 
 /// What the transactions of a client share.
-pub(crate) struct Client<L> {
-    pub(crate) store: Store<L>,
+pub(crate) struct Client<S> {
+    pub(crate) store: S,
     pub(crate) options: Options,
     /// How many transactions were begun.
     txns: AtomicU64,
 }
 
-impl<L: Latches> Db<L> {
+impl<S: Serve> Db<S> {
     /// A client with the default options.
-    pub fn new(store: Store<L>) -> Self {
+    pub fn new(store: S) -> Self {
         Self::with_options(store, Options::default())
     }
 
     /// A client.
-    pub fn with_options(store: Store<L>, options: Options) -> Self {
+    pub fn with_options(store: S, options: Options) -> Self {
         Self {
             client: Arc::new(Client {
                 store,
@@ -50,13 +49,13 @@ impl<L: Latches> Db<L> {
     /// As [`Txn::exec`].
     pub async fn txn<T, E: TxnError, F: Future<Output = Result<T, E>>>(
         &self,
-        closure: impl Fn(Attempt<L>) -> F,
+        closure: impl Fn(Attempt<S>) -> F,
     ) -> Result<T, E> {
         self.begin().exec(closure).await
     }
 
     /// A transaction to be driven by hand.
-    pub fn begin(&self) -> Txn<L> {
+    pub fn begin(&self) -> Txn<S> {
         Txn::new(self.client.clone(), self.client.next_txn())
     }
 
@@ -111,8 +110,8 @@ impl<L: Latches> Db<L> {
         }
     }
 
-    /// The store.
-    pub fn store(&self) -> &Store<L> {
+    /// Whom it sends its batches to.
+    pub fn store(&self) -> &S {
         &self.client.store
     }
 
@@ -144,14 +143,14 @@ impl<L: Latches> Db<L> {
     }
 }
 
-impl<L> Client<L> {
+impl<S> Client<S> {
     fn next_txn(&self) -> u64 {
         // Relaxed: numbers only have to differ.
         self.txns.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-impl<L> Clone for Db<L> {
+impl<S> Clone for Db<S> {
     fn clone(&self) -> Self {
         Self {
             client: self.client.clone(),
@@ -159,13 +158,13 @@ impl<L> Clone for Db<L> {
     }
 }
 
-impl<L> fmt::Debug for Db<L> {
+impl<S: fmt::Debug> fmt::Debug for Db<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db").field("client", &self.client).finish()
     }
 }
 
-impl<L> fmt::Debug for Client<L> {
+impl<S: fmt::Debug> fmt::Debug for Client<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("store", &self.store)

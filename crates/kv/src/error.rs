@@ -23,7 +23,7 @@ impl fmt::Display for AttemptId {
 /// Why an attempt is tried again. The more severe come later: of two, the more severe counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The store had too many requests in flight.
+    /// The store had too many requests in flight, or no replica of it was found that serves.
     Busy,
     /// What the attempt read was changed by others before it committed.
     Changed,
@@ -114,6 +114,8 @@ impl Error {
             replica::Error::Changed { .. } => Reason::Changed,
             replica::Error::BelowThreshold { .. } => Reason::Aborted,
             replica::Error::Ambiguous(_) => return Self::Ambiguous(cause),
+            // Whoever passes batches on has looked for another that leads.
+            replica::Error::NotLeader { .. } => Reason::Busy,
             other if other.action() == replica::Action::Retry => Reason::Busy,
             _ => return Self::Store(cause),
         };

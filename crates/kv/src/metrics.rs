@@ -14,7 +14,7 @@ const ATTEMPTS: Def = Def {
 const RETRIES: [Def; Reason::ALL.len()] = [
     Def {
         name: "txn.retries.busy",
-        help: "Attempts made again because the store had too many requests in flight",
+        help: "Attempts made again because the store was busy or not reached",
         unit: Unit::Count,
         kind: Kind::Counter,
     },

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use spanlatch_replica::{Batch, Request, Store};
+use spanlatch_replica::{Batch, Request};
 use spanset::{Span, Timestamp};
 
 use crate::buffer::Buffer;
@@ -13,8 +13,8 @@ use crate::{AttemptId, Error};
 
 /// A transaction, as its handles see it: one allocation, whatever the number of attempts.
 #[derive(Debug)]
-pub(crate) struct Shared<L> {
-    pub(crate) client: Arc<Client<L>>,
+pub(crate) struct Shared<S> {
+    pub(crate) client: Arc<Client<S>>,
     /// Lists are extended and maps looked up under it, and nothing is sent.
     state: Mutex<State>,
 }
@@ -43,8 +43,8 @@ enum Phase {
     Over,
 }
 
-impl<L> Shared<L> {
-    pub(crate) fn new(client: Arc<Client<L>>, txn: u64) -> Self {
+impl<S> Shared<S> {
+    pub(crate) fn new(client: Arc<Client<S>>, txn: u64) -> Self {
         let id = AttemptId { txn, attempt: 1 };
         Self {
             client,
@@ -60,7 +60,7 @@ impl<L> Shared<L> {
         }
     }
 
-    pub(crate) fn store(&self) -> &Store<L> {
+    pub(crate) fn store(&self) -> &S {
         &self.client.store
     }
 
@@ -74,15 +74,18 @@ impl<L> Shared<L> {
         self.state.lock().failure.clone()
     }
 
-    /// When attempt `id` reads: `now`, if this is its first read.
-    pub(crate) fn read_at(
-        &self,
-        id: AttemptId,
-        now: impl FnOnce() -> Timestamp,
-    ) -> Result<Timestamp, Error> {
+    /// When attempt `id` reads, if it has read before.
+    pub(crate) fn reads_at(&self, id: AttemptId) -> Result<Option<Timestamp>, Error> {
+        let state = self.state.lock();
+        state.check(id)?;
+        Ok(state.read_at)
+    }
+
+    /// When attempt `id` reads: `now`, unless another of its reads was first.
+    pub(crate) fn read_at(&self, id: AttemptId, now: Timestamp) -> Result<Timestamp, Error> {
         let mut state = self.state.lock();
         state.check(id)?;
-        Ok(*state.read_at.get_or_insert_with(now))
+        Ok(*state.read_at.get_or_insert(now))
     }
 
     /// Does something with what attempt `id` has written.

@@ -5,8 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use spanlatch::Manager;
-use spanlatch_replica::Latches;
+use spanlatch_replica::{Serve, Store};
 use spanset::Timestamp;
 
 use crate::db::Client;
@@ -14,19 +13,19 @@ use crate::state::Shared;
 use crate::{Attempt, AttemptId, Error, GaveUp, TxnError, TxnMetrics};
 
 /// A transaction that is driven by hand: attempt by attempt, or with [`exec`](Self::exec).
-pub struct Txn<L = Manager> {
-    shared: Arc<Shared<L>>,
+pub struct Txn<S = Store> {
+    shared: Arc<Shared<S>>,
 }
 
-impl<L: Latches> Txn<L> {
-    pub(crate) fn new(client: Arc<Client<L>>, txn: u64) -> Self {
+impl<S: Serve> Txn<S> {
+    pub(crate) fn new(client: Arc<Client<S>>, txn: u64) -> Self {
         Self {
             shared: Arc::new(Shared::new(client, txn)),
         }
     }
 
     /// The present attempt.
-    pub fn attempt(&self) -> Attempt<L> {
+    pub fn attempt(&self) -> Attempt<S> {
         Attempt::present(&self.shared)
     }
 
@@ -80,7 +79,7 @@ impl<L: Latches> Txn<L> {
     /// rolled it back. Never an `Error::Retry` of this transaction.
     pub async fn exec<T, E: TxnError, F: Future<Output = Result<T, E>>>(
         &mut self,
-        closure: impl Fn(Attempt<L>) -> F,
+        closure: impl Fn(Attempt<S>) -> F,
     ) -> Result<T, E> {
         self.shared.renew();
         let options = &self.shared.client.options;
@@ -153,7 +152,7 @@ fn with_earlier_wrapped<E: TxnError>(error: E, last: AttemptId) -> E {
     }
 }
 
-impl<L> fmt::Debug for Txn<L> {
+impl<S> fmt::Debug for Txn<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Txn").field(&self.shared.id()).finish()
     }

@@ -132,8 +132,8 @@ fn a_transaction_whose_closure_borrows_can_be_spawned() {
     fn spawned<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
         future
     }
-    async fn put<L: spanlatch_replica::Latches>(
-        db: &spanlatch_kv::Db<L>,
+    async fn put<S: spanlatch_replica::Serve>(
+        db: &spanlatch_kv::Db<S>,
         rows: &[(&'static str, &'static str)],
     ) -> Result<(), Error> {
         db.txn(async |txn| {

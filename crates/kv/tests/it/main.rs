@@ -1,5 +1,6 @@
 //! Transactions from outside: what an attempt sees, what commits, and what is tried again.
 
+mod afar;
 mod exec;
 mod reads;
 mod scene;
