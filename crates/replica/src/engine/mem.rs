@@ -411,6 +411,13 @@ mod tests {
         assert_eq!((now.timestamp.wall, now.value), (7, None));
     }
 
+    #[test]
+    fn an_engine_for_one_store_keeps_no_ceiling() {
+        let engine = MemEngine::new();
+        engine.raise_ceiling(Timestamp::new(5, 0)).unwrap();
+        assert_eq!(engine.marks().ceiling, Timestamp::MAX);
+    }
+
     /// Bytes that note, where they are freed, whether the engine is locked.
     struct Watched {
         engine: Arc<MemEngine>,
@@ -433,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_replaced_values_are_freed_after_unlocking() {
+    fn keys_and_values_that_are_replaced_or_removed_are_freed_after_unlocking() {
         let engine = Arc::new(MemEngine::new());
         let freed = Arc::<Mutex<Vec<_>>>::default();
         let watched = |bytes| {
@@ -449,6 +456,22 @@ mod tests {
             engine
                 .apply(vec![WriteBatch { timestamp, writes }])
                 .unwrap();
+        }
+        assert_eq!(*freed.lock(), ["unlocked"; 5], "three keys, two values");
+
+        freed.lock().clear();
+        for value in [Some(watched(b"old")), Some(watched(b"newer")), None] {
+            engine
+                .write(vec![], vec![(watched(b"record"), value)])
+                .unwrap();
+        }
+        assert_eq!(*freed.lock(), ["unlocked"; 5], "three keys, two values");
+
+        freed.lock().clear();
+        for value in [Some(watched(b"old")), Some(watched(b"newer")), None] {
+            let timestamp = Timestamp::new(5, 0);
+            let versions = vec![(watched(b"key"), Version { timestamp, value })];
+            engine.replace(&Span::all(), versions).unwrap();
         }
         assert_eq!(*freed.lock(), ["unlocked"; 5], "three keys, two values");
     }

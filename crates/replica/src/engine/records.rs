@@ -91,3 +91,24 @@ pub(super) fn check_inside(span: &Span, versions: &[(Key, Version)]) -> Result<(
         })),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_read_after_the_record_that_exceeds_the_limit() {
+        let record = |key: &'static str, value: &'static str| (key.into(), value.into());
+        let kept = [record("a", ""), record("b", "12"), record("c", "3")];
+        for (max_bytes, expected) in [(0, 1), (1, 2), (3, 2), (4, 3), (5, 3)] {
+            let beyond = iter::once_with(|| panic!("read on"));
+            let all = kept[..expected].iter().cloned().map(Ok).chain(beyond);
+            let found = until_exceeded(all, max_bytes).unwrap();
+            assert_eq!(found, kept[..expected]);
+        }
+        let all = kept.iter().cloned().map(Ok);
+        assert_eq!(until_exceeded(all, 6).unwrap(), kept);
+    }
+}

@@ -2,12 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::thread;
 
+use bytes::Bytes;
 use proptest::prelude::*;
-use spanset::{Cursor, End, Key, Timestamp};
+use spanset::{Cursor, End, Key, Span, Timestamp};
 
 use super::*;
-use crate::{MemEngine, Value};
+use crate::{MemEngine, Value, Versions};
 
 /// The newest version of a key first.
 type Content = BTreeMap<(Key, Reverse<Timestamp>), Option<Value>>;
@@ -15,12 +17,16 @@ type Content = BTreeMap<(Key, Reverse<Timestamp>), Option<Value>>;
 #[derive(Debug, Clone)]
 enum Action {
     Apply(Vec<WriteBatch>),
+    Write(Vec<WriteBatch>, Vec<(Bytes, Option<Bytes>)>),
+    Replace(Span, Vec<(Key, Version)>),
     Collect(Timestamp),
     /// Closes the engine and opens it again, if anything outlives it.
     Reopen,
     /// Takes a snapshot, to be looked at when all is done.
     Keep,
     Look(Option<Timestamp>, Vec<Move>),
+    /// Reads the records from one key to another, up to a number of bytes.
+    Records(Bytes, Bytes, usize),
 }
 
 #[derive(Debug, Clone)]
@@ -56,19 +62,50 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
-    let value = prop_oneof![
+fn any_value() -> impl Strategy<Value = Option<Value>> {
+    prop_oneof![
         Just(None),
         Just(Some(Value::new())),
         any::<u16>().prop_map(|i| Some(i.to_string().into())),
-    ];
-    let writes = prop::collection::vec((any_key(), value), 0..6);
+    ]
+}
+
+fn any_group() -> impl Strategy<Value = Vec<WriteBatch>> {
+    let writes = prop::collection::vec((any_key(), any_value()), 0..6);
     let batch =
         (any_timestamp(), writes).prop_map(|(timestamp, writes)| WriteBatch { timestamp, writes });
-    let group = prop::collection::vec(batch, 0..4);
-    let moves = prop::collection::vec(any_move(), 1..20);
+    prop::collection::vec(batch, 0..4)
+}
+
+fn any_span() -> impl Strategy<Value = Span> {
     prop_oneof![
-        6 => group.prop_map(Action::Apply),
+        2 => any_key().prop_map(Span::point),
+        4 => (any_key(), any_key()).prop_filter_map("empty", |(a, b)| Span::range(a, b).ok()),
+        1 => any_key().prop_map(Span::starting_at),
+        1 => Just(Span::all()),
+    ]
+}
+
+/// A span and what it is to hold, seldom with a version of a key outside.
+fn any_replacement() -> impl Strategy<Value = (Span, Vec<(Key, Version)>)> {
+    let version =
+        (any_timestamp(), any_value()).prop_map(|(timestamp, value)| Version { timestamp, value });
+    let versions = prop::collection::vec((any_key(), version), 0..8);
+    let may_stray = prop::bool::weighted(0.1);
+    (any_span(), versions, may_stray).prop_map(|(span, mut versions, may_stray)| {
+        versions.retain(|(key, _)| may_stray || span.contains_key(key));
+        (span, versions)
+    })
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let moves = prop::collection::vec(any_move(), 1..20);
+    let records = prop::collection::vec((any_key(), any_value()), 0..6);
+    prop_oneof![
+        4 => any_group().prop_map(Action::Apply),
+        4 => (any_group(), records).prop_map(|(group, records)| Action::Write(group, records)),
+        2 => any_replacement().prop_map(|(span, versions)| Action::Replace(span, versions)),
+        2 => (any_key(), any_key(), 0..20usize).prop_map(|(a, b, max)| Action::Records(a, b, max)),
         1 => any_timestamp().prop_map(Action::Collect),
         1 => Just(Action::Reopen),
         1 => Just(Action::Keep),
@@ -163,21 +200,86 @@ fn collect(content: &mut Content, threshold: Timestamp) -> u64 {
     (before - content.len()) as u64
 }
 
-/// Takes the actions on an engine, which `reopen` closes and opens again, and on a map.
-fn run<E: Engine>(mut engine: E, reopen: impl Fn(E) -> E, actions: &[Action]) {
+fn apply(content: &mut Content, group: &[WriteBatch]) {
+    for batch in group {
+        for (key, value) in &batch.writes {
+            let place = (key.clone(), Reverse(batch.timestamp));
+            content.insert(place, value.clone());
+        }
+    }
+}
+
+fn all_of(snapshot: Snapshot) -> Content {
+    let entry = |item: Result<(Key, Version), EngineError>| {
+        let (key, version) = item.unwrap();
+        ((key, Reverse(version.timestamp)), version.value)
+    };
+    Versions::new(snapshot, Span::all()).map(entry).collect()
+}
+
+/// Above all records.
+const END: &[u8] = &[0xff; 4];
+
+/// The first records from `start` to `end`, up to the one with which they are more than `max_bytes`.
+fn first(
+    records: &BTreeMap<Bytes, Bytes>,
+    start: &[u8],
+    end: &[u8],
+    max_bytes: usize,
+) -> Vec<(Bytes, Bytes)> {
+    let inside = records
+        .iter()
+        .filter(|(key, _)| start <= *key && *key < end);
+    let before = inside.scan(0, |bytes, (key, value)| {
+        let before = *bytes;
+        *bytes += key.len() + value.len();
+        Some((before, (key.clone(), value.clone())))
+    });
+    before
+        .filter(|(before, _)| *before <= max_bytes)
+        .map(|(_, record)| record)
+        .collect()
+}
+
+/// Takes the actions on an engine, which `reopen` closes and opens again, and on maps.
+fn run<E: Records>(mut engine: E, reopen: impl Fn(E) -> E, actions: &[Action]) {
     let mut content = Content::new();
+    let mut records = BTreeMap::new();
     let mut kept = Vec::new();
     let mut marks = engine.marks();
     for (i, action) in actions.iter().enumerate() {
         match action {
             Action::Apply(group) => {
-                for batch in group {
-                    for (key, value) in &batch.writes {
-                        let place = (key.clone(), Reverse(batch.timestamp));
-                        content.insert(place, value.clone());
-                    }
-                }
+                apply(&mut content, group);
                 engine.apply(group.clone()).unwrap();
+            }
+            Action::Write(group, changes) => {
+                apply(&mut content, group);
+                for (key, value) in changes {
+                    match value.clone() {
+                        Some(value) => records.insert(key.clone(), value),
+                        None => records.remove(key),
+                    };
+                }
+                engine.write(group.clone(), changes.clone()).unwrap();
+            }
+            Action::Replace(span, versions) => {
+                let replaced = engine.replace(span, versions.clone());
+                if versions.iter().all(|(key, _)| span.contains_key(key)) {
+                    replaced.unwrap();
+                    content.retain(|(key, _), _| !span.contains_key(key));
+                    for (key, version) in versions {
+                        let place = (key.clone(), Reverse(version.timestamp));
+                        content.insert(place, version.value.clone());
+                    }
+                } else {
+                    assert!(replaced.unwrap_err().is_refusal());
+                }
+            }
+            Action::Records(start, end, max_bytes) => {
+                let found = engine.records(start, end, *max_bytes).unwrap();
+                assert_eq!(found, first(&records, start, end, *max_bytes));
+                assert_eq!(engine.record(start).unwrap(), records.get(start).cloned());
             }
             Action::Collect(threshold) => {
                 let collected = engine.collect(*threshold).unwrap();
@@ -191,22 +293,68 @@ fn run<E: Engine>(mut engine: E, reopen: impl Fn(E) -> E, actions: &[Action]) {
             Action::Keep => kept.push((engine.snapshot().unwrap(), content.clone())),
             Action::Look(at, moves) => look(&engine.snapshot().unwrap(), &content, *at, moves),
         }
-        let to = Timestamp::new(i as u64, 0);
+        // Sometimes lower than it is.
+        let to = Timestamp::new(i as u64 ^ 1, 0);
         engine.raise_ceiling(to).unwrap();
         marks.ceiling = marks.ceiling.max(to);
         assert_eq!(engine.marks(), marks);
+        let found = engine.records(&[], END, usize::MAX).unwrap();
+        assert_eq!(found, Vec::from_iter(records.clone()));
     }
+    kept.push((engine.snapshot().unwrap(), content));
     drop(engine);
     for (snapshot, content) in kept {
         let moves = [Move::Seek(Key::new()), Move::Next, Move::Last];
         look(&snapshot, &content, None, &moves);
+        assert_eq!(all_of(snapshot), content);
     }
+}
+
+/// Has groups written, of a version and a record with the same number, and compares the two meanwhile.
+fn race(engine: Arc<dyn Records>, groups: u64) {
+    let number = |bytes: Bytes| u64::from_be_bytes(bytes.as_ref().try_into().unwrap());
+    let key = Key::from_static(b"key");
+    let recorded = || engine.record(b"record").unwrap().map_or(0, number);
+    let shown = || {
+        let engine: Arc<dyn Engine> = engine.clone();
+        let newest = engine.snapshot().unwrap().get(&key, None).unwrap();
+        newest.map_or(0, |version| number(version.value.unwrap()))
+    };
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 1..=groups {
+                let bytes = Bytes::from_owner(n.to_be_bytes());
+                let batch = WriteBatch {
+                    timestamp: Timestamp::new(n, 0),
+                    writes: vec![(key.clone(), Some(bytes.clone()))],
+                };
+                let record = (Bytes::from_static(b"record"), Some(bytes));
+                engine.write(vec![batch], vec![record]).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let (a, b, c) = (recorded(), shown(), recorded());
+            assert!(a <= b && b <= c, "record {a}, version {b}, record {c}");
+        }
+    });
+}
+
+#[test]
+fn in_memory_whoever_sees_a_record_sees_the_versions_of_its_group_and_the_other_way_round() {
+    race(Arc::new(MemEngine::new()), 20_000);
+}
+
+#[cfg(feature = "fjall")]
+#[test]
+fn in_a_folder_whoever_sees_a_record_sees_the_versions_of_its_group_and_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    race(Arc::new(FjallEngine::open(folder.path()).unwrap()), 200);
 }
 
 proptest! {
     #[test]
     fn the_engine_in_memory_is_a_sorted_map(actions in actions()) {
-        run(MemEngine::new(), |engine| engine, &actions);
+        run(MemEngine::outliving_stores(), |engine| engine, &actions);
     }
 }
 

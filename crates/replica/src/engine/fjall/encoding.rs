@@ -212,8 +212,9 @@ mod tests {
         #[test]
         fn a_version_is_decoded_as_it_was(key in any_key(), at in any_timestamp()) {
             let decoded = decode_version(&version(&key, at).into());
-            prop_assert_eq!(decoded, Some((Key::from(key), at)));
+            prop_assert_eq!(decoded, Some((Key::from(key.clone()), at)));
             prop_assert_eq!(decode_timestamp(&timestamp(at)), Some(at));
+            prop_assert_eq!(decode_record(&record(&key).into()), key);
         }
 
         #[test]
@@ -232,8 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_version() {
+    fn a_mark_and_a_record_are_no_versions() {
         assert!(mark("a name of some length").as_slice() < FIRST.as_slice());
-        assert_eq!(decode_version(&mark("a name of some length").into()), None);
+        assert!(record(b"").as_slice() >= END.as_slice());
+        for encoded in [mark("a name of some length"), record(&[0; 20])] {
+            assert_eq!(decode_version(&encoded.into()), None);
+        }
     }
 }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
-use spanset::{End, Reader};
+use spanset::{End, Reader, Span};
 use tempfile::TempDir;
 
 use super::*;
-use crate::Value;
+use crate::{Value, Version};
 
+/// Also puts a record, in the same group.
 fn write(engine: &FjallEngine, wall: u64, keys: &[&str], value: &str) {
     let writes = keys
         .iter()
@@ -16,17 +17,27 @@ fn write(engine: &FjallEngine, wall: u64, keys: &[&str], value: &str) {
         .collect();
     let timestamp = Timestamp::new(wall, 0);
     let group = vec![WriteBatch { timestamp, writes }];
-    engine.apply(group).unwrap();
+    let record = ("last".into(), Some(wall.to_string().into()));
+    engine.write(group, vec![record]).unwrap();
 }
 
-/// All versions.
-fn content(engine: &FjallEngine) -> Vec<(spanset::Key, Timestamp, Option<Value>)> {
+#[derive(Debug, PartialEq)]
+struct Content {
+    versions: Vec<(spanset::Key, Timestamp, Option<Value>)>,
+    records: Vec<(Bytes, Bytes)>,
+}
+
+/// All versions and records.
+fn content(engine: &FjallEngine) -> Content {
     let snapshot = FjallSnapshot::new(engine.shared.clone());
     let entries = snapshot.range(encoding::FIRST.to_vec(), encoding::END.to_vec());
-    entries
-        .map(|entry| entry.unwrap())
-        .map(|entry| (entry.key, entry.version.timestamp, entry.version.value))
-        .collect()
+    Content {
+        versions: entries
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.key, entry.version.timestamp, entry.version.value))
+            .collect(),
+        records: engine.records(b"", b"\xff", usize::MAX).unwrap(),
+    }
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -54,7 +65,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A closed folder with tables and journals, and what it holds.
-fn closed(folder: &Path) -> Vec<(spanset::Key, Timestamp, Option<Value>)> {
+fn closed(folder: &Path) -> Content {
     let engine = FjallEngine::open_with(folder, 1 << 10).unwrap();
     let mut wall = 1;
     // Each value takes a block of a table.
@@ -92,7 +103,7 @@ fn a_folder_is_open_once_and_for_as_long_as_its_last_snapshot() {
     assert!(snapshot.get(&"a".into(), None).unwrap().is_some());
     drop(snapshot);
     let again = FjallEngine::open(folder.path()).unwrap();
-    assert_eq!(content(&again).len(), 1);
+    assert_eq!(content(&again).versions.len(), 1);
 }
 
 #[test]
@@ -139,7 +150,8 @@ fn a_folder_that_was_not_finished_is_begun_again() {
     let engine = FjallEngine::open(folder.path()).unwrap();
     write(&engine, 5, &["a"], "value");
     drop(engine);
-    assert_eq!(content(&FjallEngine::open(folder.path()).unwrap()).len(), 1);
+    let engine = FjallEngine::open(folder.path()).unwrap();
+    assert_eq!(content(&engine).versions.len(), 1);
 }
 
 #[test]
@@ -170,7 +182,8 @@ fn a_flipped_bit_anywhere_is_an_error_that_names_the_file_or_changes_nothing() {
                     write(&engine, 1 << 40, &["more"], "and more");
                     drop(engine);
                     let engine = FjallEngine::open(&damaged).unwrap();
-                    assert_eq!(content(&engine).len(), expected.len() + 1);
+                    let (now, before) = (content(&engine), &expected);
+                    assert_eq!(now.versions.len(), before.versions.len() + 1);
                     drop(engine);
                     // It is of no use any more, or is the number of a batch and still in order.
                     assert!(
@@ -206,11 +219,28 @@ fn without_last(bytes: &[u8]) -> usize {
 
 #[test]
 fn a_group_that_is_torn_is_dropped_as_a_whole_unless_it_was_synced() {
+    tear(|engine| write(engine, 2, &["a", "b", "c"], "second"));
+}
+
+#[test]
+fn a_replacement_that_is_torn_is_dropped_as_a_whole_unless_it_was_synced() {
+    tear(|engine| {
+        let version = Version {
+            timestamp: Timestamp::new(2, 0),
+            value: Some("second".into()),
+        };
+        let versions = ["a", "c"].map(|key| (key.into(), version.clone()));
+        engine.replace(&Span::all(), versions.to_vec()).unwrap();
+    });
+}
+
+/// Has the group that `second` writes torn in many places.
+fn tear(second: impl Fn(&FjallEngine)) {
     let pristine = TempDir::new().unwrap();
     let engine = FjallEngine::open(pristine.path()).unwrap();
     write(&engine, 1, &["a", "b"], "first");
     let before = content(&engine);
-    write(&engine, 2, &["a", "b", "c"], "second");
+    second(&engine);
     let after = content(&engine);
     drop(engine);
     drop(FjallEngine::open(pristine.path()).unwrap());
@@ -242,7 +272,9 @@ fn a_group_that_is_torn_is_dropped_as_a_whole_unless_it_was_synced() {
             write(&engine, 3, &["a"], "third");
             drop(engine);
             let engine = FjallEngine::open(&torn).unwrap();
-            assert_eq!(content(&engine).len(), expected.len() + 1);
+            let now = content(&engine);
+            assert_eq!(now.versions.len(), expected.versions.len() + 1);
+            assert_eq!(now.records, [("last".into(), "3".into())]);
         }
     }
 }
@@ -298,7 +330,7 @@ fn a_key_that_is_too_long_fails_and_harms_nothing() {
         );
     }
     apply(vec![2]).unwrap();
-    assert_eq!(content(&engine).len(), 3);
+    assert_eq!(content(&engine).versions.len(), 3);
     // They can be asked for.
     let snapshot = engine.snapshot().unwrap();
     for (long, above) in [(vec![0; 1 << 17], 1), (vec![1; 1 << 17], 2)] {
@@ -309,6 +341,37 @@ fn a_key_that_is_too_long_fails_and_harms_nothing() {
         assert_eq!(cursor.item().unwrap().0[0], above);
         cursor.seek_back(End::At(&long)).unwrap();
         assert_eq!(cursor.item().unwrap().0[0], above - 1);
+    }
+}
+
+#[test]
+fn a_record_whose_key_is_too_long_fails_and_harms_nothing() {
+    let folder = TempDir::new().unwrap();
+    let engine = FjallEngine::open(folder.path()).unwrap();
+    let put = |length| {
+        let writes = vec![("a".into(), None)];
+        let timestamp = Timestamp::new(1, 0);
+        let record = (vec![1; length].into(), Some(Bytes::new()));
+        engine.write(vec![WriteBatch { timestamp, writes }], vec![record])
+    };
+    let longest = encoding::LONGEST_RECORD - 1;
+    let error = put(longest + 1).unwrap_err();
+    assert!(error.is_refusal());
+    let own = error.error().downcast_ref();
+    assert!(
+        matches!(own, Some(FjallError::KeyTooLong { .. })),
+        "{error}"
+    );
+    assert_eq!(content(&engine).versions, []);
+    put(longest).unwrap();
+    // Longer ones can be asked for, and be bounds: above it, all of them.
+    let kept = vec![1; longest];
+    let found = |start: &[u8], end: &[u8]| engine.records(start, end, usize::MAX).unwrap().len();
+    assert_eq!(engine.record(&kept).unwrap(), Some(Bytes::new()));
+    for long in [vec![1; longest + 1], vec![1; 1 << 17]] {
+        assert_eq!(engine.record(&long).unwrap(), None);
+        assert_eq!(found(b"", &long), 1);
+        assert_eq!(found(&long, b"\xff"), 0);
     }
 }
 
@@ -366,6 +429,10 @@ fn after_a_failure_every_call_fails_until_it_is_opened_again() {
     assert!(!poisoned(engine.apply(vec![batch()])), "this one says why");
     assert!(poisoned(engine.apply(vec![batch()])));
     assert!(poisoned(engine.snapshot().map(drop)));
+    assert!(poisoned(engine.record(b"last").map(drop)));
+    assert!(poisoned(engine.records(b"", b"\xff", 0).map(drop)));
+    assert!(poisoned(engine.write(vec![], vec![])));
+    assert!(poisoned(engine.replace(&Span::all(), vec![])));
     assert!(poisoned(engine.raise_ceiling(Timestamp::new(9, 0))));
     assert!(poisoned(engine.raise_ceiling(Timestamp::MIN)));
     assert!(poisoned(engine.collect(Timestamp::new(9, 0)).map(drop)));
