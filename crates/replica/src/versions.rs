@@ -26,7 +26,8 @@ enum Place {
 }
 
 impl Versions {
-    pub(crate) fn new(snapshot: Snapshot, span: Span) -> Self {
+    /// Those that `snapshot` shows.
+    pub fn new(snapshot: Snapshot, span: Span) -> Self {
         Self {
             snapshot,
             span,

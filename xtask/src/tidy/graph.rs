@@ -6,7 +6,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 /// Each package with those of ours that it stands on, for whatever purpose; exactly those.
-const GRAPH: [(&str, &[&str]); 9] = [
+const GRAPH: [(&str, &[&str]); 10] = [
     ("interval-btree", &[]),
     ("spanset", &[]),
     ("spanlatch-metrics", &[]),
@@ -20,6 +20,15 @@ const GRAPH: [(&str, &[&str]); 9] = [
             "interval-btree",
             "spanlatch",
             "spanlatch-metrics",
+            "spanset",
+        ],
+    ),
+    (
+        "spanlatch-replica-raft",
+        &[
+            "spanlatch",
+            "spanlatch-metrics",
+            "spanlatch-replica",
             "spanset",
         ],
     ),

@@ -1,0 +1,149 @@
+//! The state machine: applies the log to the engine.
+
+use std::mem;
+use std::sync::Arc;
+
+use openraft::storage::RaftStateMachine;
+use openraft::{
+    BasicNode, Entry, EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageError,
+    StorageIOError,
+};
+
+use crate::command::Effect;
+use crate::snapshot::{SnapshotData, install};
+use crate::storage::{APPLIED, AppliedState, Failure, Storage, record, told};
+use crate::types::{Applied, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
+
+/// Applies entries to the engine of a node, and takes and installs its snapshots.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine(pub(crate) Arc<Storage>);
+
+impl Machine {
+    /// Applies entries, all that write between two others as one group, with what is then applied.
+    fn apply_all(
+        storage: &Storage,
+        entries: Vec<Entry<TypeConfig>>,
+    ) -> Result<Vec<Applied>, Failure> {
+        let engine = &storage.engine;
+        let (mut applied, mut membership) = storage.applied();
+        let mut results = Vec::with_capacity(entries.len());
+        let mut batches = Vec::new();
+        let mut is_worth_a_group = false;
+        for entry in entries {
+            applied = Some(entry.log_id);
+            let mut result = Applied::Done;
+            match entry.payload {
+                EntryPayload::Blank => {}
+                EntryPayload::Membership(changed) => {
+                    membership = StoredMembership::new(applied, changed);
+                    is_worth_a_group = true;
+                }
+                EntryPayload::Normal(command) => {
+                    let (leadership, effect) = command.decode()?;
+                    is_worth_a_group = true;
+                    match effect {
+                        _ if leadership != entry.log_id.leader_id => result = Applied::Stale,
+                        Effect::Begin => {}
+                        Effect::Write(more) => batches.extend(more),
+                        Effect::Ceiling(to) => engine.raise_ceiling(to)?,
+                        Effect::Collect(threshold) => {
+                            // What it hides must be there to be collected.
+                            engine.apply(mem::take(&mut batches))?;
+                            engine.collect(threshold)?;
+                        }
+                    }
+                }
+            }
+            results.push(result);
+        }
+        let state = (applied, membership);
+        // Entries without effect can be applied again, so that an idle group syncs nothing on their behalf.
+        if is_worth_a_group {
+            engine.write(batches, vec![record(APPLIED, &state)])?;
+        }
+        storage.applied.send_replace(state);
+        Ok(results)
+    }
+
+    /// A snapshot of what is applied now. O(1): the engine's versions are pinned, and read when it is sent.
+    fn snapshot(storage: &Storage) -> Result<Snapshot<TypeConfig>, Failure> {
+        let (last_log_id, last_membership) = storage.applied();
+        let id = last_log_id.map_or_else(String::new, |id| id.to_string());
+        Ok(Snapshot {
+            meta: SnapshotMeta {
+                last_log_id,
+                last_membership,
+                snapshot_id: id,
+            },
+            snapshot: Box::new(SnapshotData::pin(&*storage.engine)?),
+        })
+    }
+}
+
+impl RaftStateMachine<TypeConfig> for Machine {
+    type SnapshotBuilder = Self;
+
+    async fn applied_state(
+        &mut self,
+    ) -> Result<(Option<LogId>, StoredMembership), StorageError<NodeId>> {
+        Ok(self.0.applied())
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Applied>, StorageError<NodeId>>
+    where
+        I: IntoIterator<Item = Entry<TypeConfig>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries: Vec<_> = entries.into_iter().collect();
+        let applied = self.0.run(|storage| Self::apply_all(storage, entries));
+        applied
+            .await
+            .map_err(told(StorageIOError::write_state_machine))
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn begin_receiving_snapshot(
+        &mut self,
+    ) -> Result<Box<SnapshotData>, StorageError<NodeId>> {
+        Ok(Box::new(SnapshotData::receive()))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &openraft::SnapshotMeta<NodeId, BasicNode>,
+        snapshot: Box<SnapshotData>,
+    ) -> Result<(), StorageError<NodeId>> {
+        let state: AppliedState = (meta.last_log_id, meta.last_membership.clone());
+        let installed = self.0.run(|storage| {
+            install(&*storage.engine, *snapshot)?;
+            storage.write(vec![record(APPLIED, &state)])?;
+            storage.applied.send_replace(state);
+            storage.purge_what_is_applied()
+        });
+        installed
+            .await
+            .map_err(told(|error| StorageIOError::write_snapshot(None, error)))
+    }
+
+    /// Of now, and not of when the last one was built: the log after it is shorter.
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> Result<Option<Snapshot<TypeConfig>>, StorageError<NodeId>> {
+        if self.0.applied().0.is_none() {
+            return Ok(None);
+        }
+        let pinned = Self::snapshot(&self.0).map(Some);
+        pinned.map_err(told(|error| StorageIOError::read_snapshot(None, error)))
+    }
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Machine {
+    /// What openraft wants to know is that the log up to here is not needed any more.
+    async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, StorageError<NodeId>> {
+        let pinned = Self::snapshot(&self.0);
+        pinned.map_err(told(|error| StorageIOError::read_snapshot(None, error)))
+    }
+}

@@ -1,0 +1,210 @@
+//! Snapshots of the engine: how they are cut into pieces, put together and installed.
+
+use std::fmt;
+use std::io::{self, BufReader, Read, Seek, Write};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use spanlatch_replica::{Engine, Marks, Records, Value, Version, Versions};
+use spanset::{Key, Span, Timestamp};
+use tempfile::SpooledTempFile;
+
+use crate::storage::Failure;
+
+/// How large a piece gets before it ends, in bytes. It has at least one version.
+const PIECE: usize = 256 << 10;
+/// How much of a snapshot is kept in memory until it is installed; more goes to a temporary file.
+const IN_MEMORY: usize = 4 << 20;
+
+/// A snapshot: pinned, to be sent, or received, to be installed.
+pub(crate) struct SnapshotData(Data);
+
+enum Data {
+    Pinned(Pieces),
+    Received(SpooledTempFile),
+}
+
+/// The pieces of a snapshot, one after the other.
+pub(crate) struct Pieces {
+    /// In the first piece.
+    marks: Option<Marks>,
+    versions: Versions,
+    /// What did not fit any more.
+    next: Option<Row>,
+}
+
+/// What a piece says.
+#[derive(Serialize, Deserialize)]
+enum Content {
+    /// The ceiling and the threshold.
+    Marks([(u64, u32); 2]),
+    /// The next versions: keys ascending, each one's newest version first.
+    Rows(Vec<Row>),
+}
+
+/// A version of a key.
+#[derive(Serialize, Deserialize)]
+struct Row {
+    key: Key,
+    wall: u64,
+    logical: u32,
+    value: Option<Value>,
+}
+
+impl SnapshotData {
+    /// Of what the engine has now. O(1).
+    pub(crate) fn pin(engine: &dyn Engine) -> Result<Self, Failure> {
+        let versions = Versions::new(engine.snapshot()?, Span::all());
+        Ok(Self(Data::Pinned(Pieces {
+            marks: Some(engine.marks()),
+            versions,
+            next: None,
+        })))
+    }
+
+    /// Of what will be [`received`](Self::add).
+    pub(crate) fn receive() -> Self {
+        Self(Data::Received(SpooledTempFile::new(IN_MEMORY)))
+    }
+
+    /// Adds a piece to what was received.
+    pub(crate) fn add(&mut self, piece: &[u8]) -> io::Result<()> {
+        let Data::Received(file) = &mut self.0 else {
+            return Err(io::Error::other(
+                "a snapshot that is being sent takes no pieces",
+            ));
+        };
+        let length = u64::try_from(piece.len()).map_err(io::Error::other)?;
+        file.write_all(&length.to_be_bytes())?;
+        file.write_all(piece)
+    }
+
+    /// The pieces, to be sent.
+    pub(crate) fn into_pieces(self) -> io::Result<Pieces> {
+        match self.0 {
+            Data::Pinned(pieces) => Ok(pieces),
+            Data::Received(_) => Err(io::Error::other("a received snapshot is not sent on")),
+        }
+    }
+}
+
+impl Pieces {
+    /// The next piece, if there is one. O(versions in it * log n).
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(marks) = self.marks.take() {
+            let marks = [marks.ceiling, marks.threshold].map(|at| (at.wall, at.logical));
+            return Ok(Some(postcard::to_stdvec(&Content::Marks(marks))?.into()));
+        }
+        let mut rows = Vec::new();
+        let mut size = 0;
+        loop {
+            let row = match self.next.take() {
+                Some(row) => row,
+                None => match self.versions.next().transpose()? {
+                    Some((key, version)) => Row::new(key, version),
+                    None => break,
+                },
+            };
+            let more = row.key.len() + row.value.as_ref().map_or(0, Bytes::len);
+            if size + more > PIECE && !rows.is_empty() {
+                self.next = Some(row);
+                break;
+            }
+            size += more;
+            rows.push(row);
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(postcard::to_stdvec(&Content::Rows(rows))?.into()))
+    }
+}
+
+/// Replaces all that the engine has by what was received.
+///
+/// Span by span: a crash in between leaves some as they were and some as they will be. That does no harm, as what is applied
+/// is recorded afterwards: whatever comes then, the rest of the log or another snapshot, leads to the same versions, and until
+/// then nobody reads them.
+///
+/// Memory: a piece, or the versions of one key, if those are more.
+pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<(), Failure> {
+    let Data::Received(mut file) = snapshot.0 else {
+        return Err("only what was received is installed".into());
+    };
+    file.rewind()?;
+    let mut file = BufReader::new(file);
+    let mut marks = None;
+    // All keys below are as they should be.
+    let mut from = Key::new();
+    let mut rows: Vec<(Key, Version)> = Vec::new();
+    while let Some(piece) = read_piece(&mut file)? {
+        match postcard::from_bytes(&piece)? {
+            Content::Marks(found) => marks = Some(found),
+            Content::Rows(more) => {
+                rows.extend(more.into_iter().map(Row::into_version));
+                // The last key may go on in the next piece.
+                let Some((last, _)) = rows.last() else {
+                    continue;
+                };
+                let last = last.clone();
+                let ready = rows.partition_point(|(key, _)| *key < last);
+                let rest = rows.split_off(ready);
+                if !rows.is_empty() {
+                    let span = Span::range(from, last.clone())?;
+                    engine.replace(&span, rows)?;
+                    from = last;
+                }
+                rows = rest;
+            }
+        }
+    }
+    engine.replace(&Span::starting_at(from), rows)?;
+    let [ceiling, threshold] = marks
+        .ok_or("a snapshot without marks")?
+        .map(|(wall, logical)| Timestamp::new(wall, logical));
+    engine.raise_ceiling(ceiling)?;
+    if threshold > engine.marks().threshold {
+        engine.collect(threshold)?;
+    }
+    Ok(())
+}
+
+fn read_piece(file: &mut impl Read) -> Result<Option<Vec<u8>>, Failure> {
+    let mut length = [0; 8];
+    match file.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let mut piece = vec![0; usize::try_from(u64::from_be_bytes(length))?];
+    file.read_exact(&mut piece)?;
+    Ok(Some(piece))
+}
+
+impl Row {
+    fn new(key: Key, version: Version) -> Self {
+        Self {
+            key,
+            wall: version.timestamp.wall,
+            logical: version.timestamp.logical,
+            value: version.value,
+        }
+    }
+
+    fn into_version(self) -> (Key, Version) {
+        let version = Version {
+            timestamp: Timestamp::new(self.wall, self.logical),
+            value: self.value,
+        };
+        (self.key, version)
+    }
+}
+
+impl fmt::Debug for SnapshotData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Data::Pinned(_) => "a pinned snapshot",
+            Data::Received(_) => "a received snapshot",
+        })
+    }
+}

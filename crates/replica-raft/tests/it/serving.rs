@@ -1,0 +1,93 @@
+//! Who serves, and what.
+
+use std::time::Duration;
+
+use spanlatch_replica::{Cause, Error};
+use tokio::time::{sleep, timeout};
+
+use crate::group::{Group, IDS, get, put};
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_acknowledges_all_nodes_come_to_have() {
+    let group = Group::start().await;
+    let leader = group.leader().await;
+    put(&group.nodes[&leader], "a", "1").await.unwrap();
+    assert_eq!(
+        get(&group.nodes[&leader], "a").await.unwrap().as_deref(),
+        Some("1")
+    );
+    group.caught_up(leader).await;
+    for id in IDS {
+        assert_eq!(group.content(id), group.content(leader));
+    }
+    assert!(group.content(1).contains("\"a\""), "{}", group.content(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_name_the_leader() {
+    let group = Group::start().await;
+    let leader = group.leader().await;
+    put(&group.nodes[&leader], "a", "1").await.unwrap();
+    group.caught_up(leader).await;
+    for id in IDS.into_iter().filter(|&id| id != leader) {
+        let Err(Error::NotLeader {
+            leader: Some(named),
+        }) = get(&group.nodes[&id], "a").await
+        else {
+            panic!("node {id} serves");
+        };
+        assert_eq!(*named, format!("node{leader}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_serves_no_reads_and_another_takes_over() {
+    let group = Group::start().await;
+    let old = group.leader().await;
+    put(&group.nodes[&old], "a", "1").await.unwrap();
+    group.network.isolate(old);
+    let others: Vec<_> = IDS.into_iter().filter(|&id| id != old).collect();
+    // It does not know, and may believe to lead; but it asks.
+    let read = get(&group.nodes[&old], "a").await;
+    assert!(matches!(read, Err(Error::NotLeader { .. })), "{read:?}");
+    let new = group.leader_of(&others).await;
+    put(&group.nodes[&new], "a", "2").await.unwrap();
+    let stuck = put(&group.nodes[&old], "a", "3");
+    // What it proposes it cannot end.
+    let stuck = timeout(Duration::from_secs(10), stuck).await;
+    assert!(stuck.is_err(), "{stuck:?}");
+    group.network.heal();
+    sleep(Duration::from_secs(5)).await;
+    let leader = group.leader().await;
+    assert_eq!(
+        get(&group.nodes[&leader], "a").await.unwrap().as_deref(),
+        Some("2")
+    );
+    group.caught_up(leader).await;
+    for id in IDS {
+        assert_eq!(group.content(id), group.content(leader));
+        let metrics = &group.metrics[&id];
+        assert_eq!(
+            (metrics.proposals_pending.value(), metrics.slow_raft.value()),
+            (0, 0)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_in_flight_when_a_leadership_ended_is_ambiguous() {
+    let group = Group::start().await;
+    let old = group.leader().await;
+    put(&group.nodes[&old], "a", "1").await.unwrap();
+    group.network.isolate(old);
+    let node = group.nodes[&old].clone();
+    let put = tokio::spawn(async move { put(&node, "a", "2").await });
+    let others: Vec<_> = IDS.into_iter().filter(|&id| id != old).collect();
+    group.leader_of(&others).await;
+    group.network.heal();
+    let end = put.await.unwrap();
+    assert!(
+        matches!(end, Err(Error::Ambiguous(Cause::LeadershipOver))),
+        "{end:?}"
+    );
+}
