@@ -2,7 +2,7 @@
 //!
 //! A child process serves load, and tells on its standard output what it is about to write, what was
 //! acknowledged and what was read. It is ended without warning; or its disk fails. Then its folder is opened, and its
-//! content has to agree with everything that was ever told.
+//! content has to agree with everything that was ever told, and with the records that were written beside it.
 //!
 //! What a process wrote survives its end, since the kernel has it. So in some rounds all that the kernel may not have
 //! brought to the disk is taken away: `strace` lists the child's writes and syncs, and of what was written to a file
@@ -11,6 +11,7 @@
 
 mod child;
 mod ledger;
+mod recording;
 mod traced;
 
 use std::fmt;

@@ -13,6 +13,7 @@ use spanlatch_replica::{
 };
 use spanset::{Key, Span, Timestamp};
 
+use super::recording::Recording;
 use crate::Choices;
 
 /// Bytes that an encoding may trip over, prefixes of one another.
@@ -80,7 +81,7 @@ pub fn serve(folder: &Path, seed: u64) {
         since: Instant::now(),
     };
     let (store, applier) = Store::builder()
-        .engine(Arc::new(engine))
+        .engine(Arc::new(Recording(engine)))
         .splits([Key::from_static(b"\0\x01"), Key::from_static(b"a\0b")])
         .clock(Clock::with_source(source, Duration::from_millis(500)))
         .ceiling_step(Duration::from_millis(20))

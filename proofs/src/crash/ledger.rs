@@ -8,6 +8,8 @@ use std::sync::Arc;
 use spanlatch_replica::{Engine, FjallEngine, Store};
 use spanset::{Key, Span, Timestamp};
 
+use super::recording::recorded;
+
 /// A key as a word of a line.
 pub(super) fn name(key: &[u8]) -> String {
     let mut name = "k".to_owned();
@@ -191,16 +193,14 @@ impl Ledger {
         if marks.threshold > self.collected {
             return Err(format!("nobody has collected up to {}", marks.threshold));
         }
+        let recorded = recorded(&engine)?;
         let content = content(engine)?;
         let mut settled = Settled {
             acknowledged: self.acknowledged,
             applied: 0,
             dropped: 0,
         };
-        for ((_, Reverse(at)), id) in &content {
-            let Some(id) = id else {
-                continue;
-            };
+        for (id, at) in &recorded {
             if self.dropped.contains(id) || !self.tried.contains_key(id) {
                 return Err(format!("batch {id} is at {at}, and was not applied"));
             }
@@ -212,6 +212,9 @@ impl Ledger {
                     self.applied.insert(id.clone(), *at);
                 }
             }
+        }
+        if let Some(id) = self.applied.keys().find(|id| !recorded.contains_key(*id)) {
+            return Err(format!("batch {id} was applied, and is not recorded"));
         }
         for (id, _) in self.under_way.drain() {
             if !self.applied.contains_key(&id) {
@@ -296,7 +299,8 @@ impl Ledger {
     }
 }
 
-fn timestamp<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Timestamp> {
+/// The next two words.
+pub(super) fn timestamp<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Timestamp> {
     let wall = words.next()?.parse().ok()?;
     Some(Timestamp::new(wall, words.next()?.parse().ok()?))
 }
