@@ -9,9 +9,7 @@ use openraft::{
     Entry, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError,
 };
 
-use crate::storage::{
-    Failure, LAST, PURGED, Record, Storage, VOTE, decode, entry, indexes, record, told,
-};
+use crate::storage::{Failure, LAST, PURGED, Storage, VOTE, entry, indexes, told};
 use crate::types::{LogId, NodeId, TypeConfig, Vote};
 
 /// How many bytes of entries are read at once, unless a single one has more.
@@ -22,29 +20,15 @@ const READ_AT_ONCE: usize = 1 << 20;
 pub(crate) struct Log(pub(crate) Arc<Storage>);
 
 impl Log {
-    /// Reads entries from `start` on, to before `end`: as many as are there and fit in `max_bytes`, at least one.
-    fn some(
-        storage: &Storage,
-        start: u64,
-        end: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<Entry<TypeConfig>>, Failure> {
-        if start >= end {
-            return Ok(Vec::new());
-        }
-        let records = storage
-            .engine
-            .records(&entry(start), &entry(end), max_bytes)?;
-        let decoded = records.iter().map(|(name, bytes)| decode(name, bytes));
-        decoded.collect()
-    }
-
     /// Reads all entries from `start` on, to before `end`, that are there.
     fn all(storage: &Storage, start: u64, end: u64) -> Result<Vec<Entry<TypeConfig>>, Failure> {
         let mut entries: Vec<Entry<TypeConfig>> = Vec::new();
         loop {
             let next = entries.last().map_or(start, |last| last.log_id.index + 1);
-            let more = Self::some(storage, next, end, READ_AT_ONCE)?;
+            let more = match next < end {
+                true => storage.entries(next, end, READ_AT_ONCE)?,
+                false => Vec::new(),
+            };
             if more.is_empty() {
                 return Ok(entries);
             }
@@ -54,20 +38,18 @@ impl Log {
 
     /// Removes the entries from `from` on.
     fn cut(storage: &Storage, from: LogId) -> Result<(), Failure> {
-        let Some(last) = storage.read::<LogId>(LAST)? else {
+        let Some(last) = storage.read(&LAST)? else {
             return Ok(());
         };
         let before = match from.index.checked_sub(1) {
+            Some(before) => storage.read(&entry(before))?,
             None => None,
-            Some(before) => Self::some(storage, before, from.index, 0)?
-                .first()
-                .map(|entry| entry.log_id),
         };
-        let new_last: Record = match before {
-            Some(before) => record(LAST, &before),
-            None => (LAST.into(), None),
+        let new_last = match before {
+            Some(before) => LAST.of(&before.log_id),
+            None => LAST.of_nothing(),
         };
-        let removed = (from.index..=last.index).map(|index| (entry(index), None));
+        let removed = (from.index..=last.index).map(|index| entry(index).of_nothing());
         Ok(storage.write(removed.chain([new_last]).collect())?)
     }
 }
@@ -89,7 +71,7 @@ impl RaftLogReader<TypeConfig> for Log {
     ) -> Result<Vec<Entry<TypeConfig>>, StorageError<NodeId>> {
         let read = self
             .0
-            .run(move |storage| Self::some(storage, start, end, READ_AT_ONCE));
+            .run(move |storage| storage.entries(start, end, READ_AT_ONCE));
         read.await.map_err(told(StorageIOError::read_logs))
     }
 }
@@ -99,8 +81,8 @@ impl RaftLogStorage<TypeConfig> for Log {
 
     async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, StorageError<NodeId>> {
         let read = self.0.run(|storage| {
-            let purged: Option<LogId> = storage.read(PURGED)?;
-            let last: Option<LogId> = storage.read(LAST)?;
+            let purged = storage.read(&PURGED)?;
+            let last = storage.read(&LAST)?;
             Ok(LogState {
                 last_purged_log_id: purged,
                 last_log_id: last.max(purged),
@@ -114,13 +96,13 @@ impl RaftLogStorage<TypeConfig> for Log {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError<NodeId>> {
-        let vote = record(VOTE, vote);
+        let vote = VOTE.of(vote);
         let saved = self.0.run(|storage| Ok(storage.write(vec![vote])?));
         saved.await.map_err(told(StorageIOError::write_vote))
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote>, StorageError<NodeId>> {
-        let read = self.0.run(|storage| storage.read(VOTE));
+        let read = self.0.run(|storage| storage.read(&VOTE));
         read.await.map_err(told(StorageIOError::read_vote))
     }
 
@@ -142,10 +124,10 @@ impl RaftLogStorage<TypeConfig> for Log {
                 passage.append();
             }
             last = Some(appended.log_id);
-            records.push(record(entry(appended.log_id.index), &appended));
+            records.push(entry(appended.log_id.index).of(&appended));
         }
         if let Some(last) = last {
-            records.push(record(LAST, &last));
+            records.push(LAST.of(&last));
         }
         let appended = self.0.run(|storage| Ok(storage.write(records)?));
         appended.await.map_err(told(StorageIOError::write_logs))?;

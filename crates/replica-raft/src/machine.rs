@@ -11,7 +11,7 @@ use openraft::{
 
 use crate::command::Effect;
 use crate::snapshot::{SnapshotData, install};
-use crate::storage::{APPLIED, AppliedState, Failure, Storage, record, told};
+use crate::storage::{APPLIED, AppliedState, Failure, Storage, told};
 use crate::types::{Applied, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// Applies entries to the engine of a node, and takes and installs its snapshots.
@@ -59,7 +59,7 @@ impl Machine {
         let state = (applied, membership);
         // Entries without effect can be applied again, so that an idle group syncs nothing on their behalf.
         if is_worth_a_group {
-            engine.write(batches, vec![record(APPLIED, &state)])?;
+            engine.write(batches, vec![APPLIED.of(&state)])?;
         }
         storage.applied.send_replace(state);
         Ok(results)
@@ -119,7 +119,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let state: AppliedState = (meta.last_log_id, meta.last_membership.clone());
         let installed = self.0.run(|storage| {
             install(&*storage.engine, *snapshot)?;
-            storage.write(vec![record(APPLIED, &state)])?;
+            storage.write(vec![APPLIED.of(&state)])?;
             storage.applied.send_replace(state);
             storage.purge_what_is_applied()
         });

@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::network::Network;
 use crate::snapshot::SnapshotData;
 use crate::status::{Status, failure};
-use crate::storage::{NODE, Storage, record};
+use crate::storage::{NODE, Storage};
 use crate::transport::{Answer, Ask, Message, Piece, Say};
 use crate::types::{LeaderId, NodeId, Raft, RaftMetrics, Vote};
 
@@ -415,13 +415,13 @@ async fn no_longer(
 
 /// Sees to it that the engine has the data of this node in this group, or none, and notes whose it is.
 fn claim(storage: &Storage, id: NodeId, peers: Vec<NodeId>) -> Result<(), StartError> {
-    let owner: Option<(NodeId, Vec<NodeId>)> = storage.read(NODE).map_err(StartError::Storage)?;
+    let owner = storage.read(&NODE).map_err(StartError::Storage)?;
     match owner {
         Some((found, _)) if found != id => Err(StartError::OtherNode { id, found }),
         Some((_, found)) if found != peers => Err(StartError::OtherGroup { peers, found }),
         Some(_) => Ok(()),
         None => {
-            let noted = storage.write(vec![record(NODE, &(id, peers))]);
+            let noted = storage.write(vec![NODE.of(&(id, peers))]);
             noted.map_err(|error| StartError::Storage(error.into()))
         }
     }

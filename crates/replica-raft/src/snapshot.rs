@@ -20,12 +20,20 @@ const IN_MEMORY: usize = 4 << 20;
 pub(crate) struct SnapshotData(Data);
 
 enum Data {
-    Pinned(Pieces),
+    Pinned(Cut),
     Received(SpooledTempFile),
 }
 
 /// The pieces of a snapshot, one after the other.
-pub(crate) struct Pieces {
+pub(crate) struct Pieces(Source);
+
+enum Source {
+    Pinned(Cut),
+    Received(BufReader<SpooledTempFile>),
+}
+
+/// Cuts what is pinned into pieces.
+struct Cut {
     /// In the first piece.
     marks: Option<Marks>,
     versions: Versions,
@@ -55,7 +63,7 @@ impl SnapshotData {
     /// Of what the engine has now. O(1).
     pub(crate) fn pin(engine: &dyn Engine) -> Result<Self, Failure> {
         let versions = Versions::new(engine.snapshot()?, Span::all());
-        Ok(Self(Data::Pinned(Pieces {
+        Ok(Self(Data::Pinned(Cut {
             marks: Some(engine.marks()),
             versions,
             next: None,
@@ -79,18 +87,43 @@ impl SnapshotData {
         file.write_all(piece)
     }
 
-    /// The pieces, to be sent.
+    /// The pieces.
     pub(crate) fn into_pieces(self) -> io::Result<Pieces> {
-        match self.0 {
-            Data::Pinned(pieces) => Ok(pieces),
-            Data::Received(_) => Err(io::Error::other("a received snapshot is not sent on")),
-        }
+        Ok(Pieces(match self.0 {
+            Data::Pinned(cut) => Source::Pinned(cut),
+            Data::Received(mut file) => {
+                file.rewind()?;
+                Source::Received(BufReader::new(file))
+            }
+        }))
     }
 }
 
 impl Pieces {
-    /// The next piece, if there is one. O(versions in it * log n).
+    /// The next piece, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match &mut self.0 {
+            Source::Pinned(cut) => cut.next(),
+            Source::Received(file) => read_piece(file),
+        }
+    }
+}
+
+fn read_piece(file: &mut impl Read) -> Result<Option<Bytes>, Failure> {
+    let mut length = [0; 8];
+    match file.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let mut piece = vec![0; usize::try_from(u64::from_be_bytes(length))?];
+    file.read_exact(&mut piece)?;
+    Ok(Some(piece.into()))
+}
+
+impl Cut {
+    /// The next piece, if there is one. O(versions in it * log n).
+    fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         if let Some(marks) = self.marks.take() {
             let marks = [marks.ceiling, marks.threshold].map(|at| (at.wall, at.logical));
             return Ok(Some(postcard::to_stdvec(&Content::Marks(marks))?.into()));
@@ -120,7 +153,7 @@ impl Pieces {
     }
 }
 
-/// Replaces all that the engine has by what was received.
+/// Replaces all that the engine has by a snapshot.
 ///
 /// Span by span: a crash in between leaves some as they were and some as they will be. That does no harm, as what is applied
 /// is recorded afterwards: whatever comes then, the rest of the log or another snapshot, leads to the same versions, and until
@@ -128,16 +161,12 @@ impl Pieces {
 ///
 /// Memory: a piece, or the versions of one key, if those are more.
 pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<(), Failure> {
-    let Data::Received(mut file) = snapshot.0 else {
-        return Err("only what was received is installed".into());
-    };
-    file.rewind()?;
-    let mut file = BufReader::new(file);
+    let mut pieces = snapshot.into_pieces()?;
     let mut marks = None;
     // All keys below are as they should be.
     let mut from = Key::new();
     let mut rows: Vec<(Key, Version)> = Vec::new();
-    while let Some(piece) = read_piece(&mut file)? {
+    while let Some(piece) = pieces.next()? {
         match postcard::from_bytes(&piece)? {
             Content::Marks(found) => marks = Some(found),
             Content::Rows(more) => {
@@ -167,18 +196,6 @@ pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<()
         engine.collect(threshold)?;
     }
     Ok(())
-}
-
-fn read_piece(file: &mut impl Read) -> Result<Option<Vec<u8>>, Failure> {
-    let mut length = [0; 8];
-    match file.read_exact(&mut length) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error.into()),
-    }
-    let mut piece = vec![0; usize::try_from(u64::from_be_bytes(length))?];
-    file.read_exact(&mut piece)?;
-    Ok(Some(piece))
 }
 
 impl Row {

@@ -1,11 +1,12 @@
 //! What the log and the state machine share: the engine, its records, and how far it has come.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use openraft::{AnyError, StorageError, StorageIOError};
+use openraft::{AnyError, Entry, StorageError, StorageIOError};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,28 +14,48 @@ use spanlatch_replica::{EngineError, Records};
 use tokio::sync::watch;
 use tokio::task;
 
-use crate::types::{LogId, NodeId, StoredMembership};
+use crate::types::{LogId, NodeId, StoredMembership, TypeConfig, Vote};
 
-/// The names of our records. Log entries come after `LOG`, by their index in eight bytes, big endian.
-pub(crate) const APPLIED: &[u8] = b"applied";
-pub(crate) const LAST: &[u8] = b"last";
-pub(crate) const NODE: &[u8] = b"node";
-pub(crate) const PURGED: &[u8] = b"purged";
-pub(crate) const VOTE: &[u8] = b"vote";
-const LOG: &[u8] = b"log/";
+/// The name of a record, and what it is a record of.
+pub(crate) struct Name<T>(Bytes, PhantomData<T>);
+
+/// How much is applied; it may be a little more.
+pub(crate) const APPLIED: Name<AppliedState> = Name::new(b"applied");
+/// The last entry of the log, if it is not empty.
+pub(crate) const LAST: Name<LogId> = Name::new(b"last");
+/// The node whose data it is, and those of its group.
+pub(crate) const NODE: Name<(NodeId, Vec<NodeId>)> = Name::new(b"node");
+/// The last entry that was removed at the beginning of the log.
+pub(crate) const PURGED: Name<LogId> = Name::new(b"purged");
+/// For whom the node has voted.
+pub(crate) const VOTE: Name<Vote> = Name::new(b"vote");
+
+impl<T> Name<T> {
+    const fn new(name: &'static [u8]) -> Self {
+        Self(Bytes::from_static(name), PhantomData)
+    }
+}
+
+impl<T: Serialize> Name<T> {
+    /// The record of `value`.
+    pub(crate) fn of(&self, value: &T) -> Record {
+        let bytes = postcard::to_stdvec(value).expect("a vector takes all bytes");
+        (self.0.clone(), Some(bytes.into()))
+    }
+
+    /// That there is none.
+    pub(crate) fn of_nothing(&self) -> Record {
+        (self.0.clone(), None)
+    }
+}
 
 /// A record to be written, or with `None` to be removed.
 pub(crate) type Record = (Bytes, Option<Bytes>);
 
-/// The name of the entry at `index`.
-pub(crate) fn entry(index: u64) -> Bytes {
-    [LOG, &index.to_be_bytes()].concat().into()
-}
-
-/// A record of `value`.
-pub(crate) fn record(name: impl Into<Bytes>, value: &impl Serialize) -> Record {
-    let bytes = postcard::to_stdvec(value).expect("a vector takes all bytes");
-    (name.into(), Some(bytes.into()))
+/// The entry at `index`: after a prefix, by its index in eight bytes, big endian, so that they are in order.
+pub(crate) fn entry(index: u64) -> Name<Entry<TypeConfig>> {
+    let name = [b"log/", &index.to_be_bytes()[..]].concat();
+    Name(name.into(), PhantomData)
 }
 
 /// Up to where the log has been applied, and the membership there.
@@ -69,8 +90,8 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 impl Storage {
     /// Takes up where an earlier one has stopped.
     pub(crate) fn open(engine: Arc<dyn Records>) -> Result<Self, Failure> {
-        let applied: Option<AppliedState> = read(&*engine, APPLIED)?;
-        let done = read(&*engine, PURGED)?;
+        let applied = read(&*engine, &APPLIED)?;
+        let done = read(&*engine, &PURGED)?;
         Ok(Self {
             engine,
             applied: watch::Sender::new(applied.unwrap_or_default()),
@@ -91,8 +112,23 @@ impl Storage {
     }
 
     /// Reads a record.
-    pub(crate) fn read<T: DeserializeOwned>(&self, name: &[u8]) -> Result<Option<T>, Failure> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, name: &Name<T>) -> Result<Option<T>, Failure> {
         read(&*self.engine, name)
+    }
+
+    /// Reads entries from `start` on, to before `end`: as many as are there, until they exceed `max_bytes`.
+    pub(crate) fn entries(
+        &self,
+        start: u64,
+        end: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<Entry<TypeConfig>>, Failure> {
+        let (start, end) = (entry(start), entry(end));
+        let records = self.engine.records(&start.0, &end.0, max_bytes)?;
+        let decoded = records
+            .into_iter()
+            .map(|(name, bytes)| decode(&name, &bytes));
+        decoded.collect()
     }
 
     /// Writes records as one group.
@@ -120,36 +156,43 @@ impl Storage {
     pub(crate) fn purge_what_is_applied(&self) -> Result<(), Failure> {
         let mut purge = self.purge.lock();
         let applied = self.applied();
-        if purge.wanted <= purge.done || applied.0 < purge.wanted {
+        let Some(wanted) = purge.wanted.filter(|_| purge.wanted > purge.done) else {
+            return Ok(());
+        };
+        if applied.0 < Some(wanted) {
             return Ok(());
         }
         let first = purge.done.map_or(0, |done| done.index + 1);
-        let wanted = purge.wanted.map_or(0, |wanted| wanted.index + 1);
         // A snapshot may be far ahead of the log.
-        let last: Option<LogId> = self.read(LAST)?;
-        let end = wanted.min(last.map_or(0, |last| last.index + 1));
-        let mut records = vec![record(PURGED, &purge.wanted), record(APPLIED, &applied)];
-        records.extend((first..end).map(|index| (entry(index), None)));
-        self.write(records)?;
-        purge.done = purge.wanted;
+        let last = self.read(&LAST)?.map_or(0, |last| last.index);
+        let removed = (first..=wanted.index.min(last)).map(|index| entry(index).of_nothing());
+        let records = [PURGED.of(&wanted), APPLIED.of(&applied)]
+            .into_iter()
+            .chain(removed);
+        self.write(records.collect())?;
+        purge.done = Some(wanted);
         Ok(())
     }
 }
 
-fn read<T: DeserializeOwned>(engine: &dyn Records, name: &[u8]) -> Result<Option<T>, Failure> {
-    let Some(bytes) = engine.record(name)? else {
+fn read<T: DeserializeOwned>(engine: &dyn Records, name: &Name<T>) -> Result<Option<T>, Failure> {
+    let Some(bytes) = engine.record(&name.0)? else {
         return Ok(None);
     };
-    decode(name, &bytes).map(Some)
+    decode(&name.0, &bytes).map(Some)
 }
 
 /// What the bytes of a record say.
-pub(crate) fn decode<T: DeserializeOwned>(name: &[u8], bytes: &[u8]) -> Result<T, Failure> {
+fn decode<T: DeserializeOwned>(name: &Bytes, bytes: &[u8]) -> Result<T, Failure> {
+    let decoded = postcard::take_from_bytes(bytes).and_then(|(value, rest)| match rest {
+        [] => Ok(value),
+        _ => Err(postcard::Error::DeserializeBadEncoding),
+    });
     let unreadable = |error| Unreadable {
-        name: Bytes::copy_from_slice(name),
+        name: name.clone(),
         error,
     };
-    Ok(postcard::from_bytes(bytes).map_err(unreadable)?)
+    Ok(decoded.map_err(unreadable)?)
 }
 
 /// The indexes that a range of openraft's covers: from, and to before which.
@@ -183,3 +226,6 @@ impl fmt::Debug for Storage {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;
