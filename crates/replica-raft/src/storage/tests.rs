@@ -55,7 +55,7 @@ async fn suite<G: Send + Sync, B: StoreBuilder<TypeConfig, Log, Machine, G>>(bui
         get_initial_state_last_log_gt_sm get_initial_state_last_log_lt_sm
         get_initial_state_re_apply_committed save_vote get_log_entries limited_get_log_entries
         initial_logs last_applied_state
-        delete_logs_since_11 delete_logs_since_0 append_to_log snapshot_meta apply_single apply_multiple
+        delete_logs_since_11 delete_logs_since_0 snapshot_meta apply_single apply_multiple
     }
     Suite::<TypeConfig, Log, Machine, B, G>::transfer_snapshot(&builder)
         .await
