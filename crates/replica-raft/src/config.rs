@@ -1,7 +1,9 @@
 //! What a node is told when it starts.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub struct Config<L = Manager> {
     pub snapshot_every: u64,
     /// How many log entries are kept all the same.
     pub keep_entries: u64,
+    /// Where snapshots are kept until all of them has come, as temporary files.
+    pub folder: PathBuf,
 }
 
 impl Config {
@@ -84,6 +88,7 @@ impl<L: Latches> Config<L> {
             election_timeout: Self::ELECTION_TIMEOUT,
             snapshot_every: Self::SNAPSHOT_EVERY,
             keep_entries: Self::KEEP_ENTRIES,
+            folder: env::temp_dir(),
         }
     }
 

@@ -167,3 +167,6 @@ impl Drop for Answering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

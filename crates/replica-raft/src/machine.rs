@@ -108,7 +108,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     async fn begin_receiving_snapshot(
         &mut self,
     ) -> Result<Box<SnapshotData>, StorageError<NodeId>> {
-        Ok(Box::new(SnapshotData::receive()))
+        Ok(Box::new(SnapshotData::receive(&self.0.folder)))
     }
 
     async fn install_snapshot(

@@ -122,7 +122,8 @@ impl<L: Latches> Node<L> {
                 election_timeout: config.election_timeout,
             });
         }
-        let storage = Storage::open(config.engine.clone()).map_err(StartError::Storage)?;
+        let storage = Storage::open(config.engine.clone(), config.folder.clone())
+            .map_err(StartError::Storage)?;
         let storage = Arc::new(storage);
         let claimed = storage.run(move |storage| Ok(claim(storage, id, peers)));
         claimed.await.map_err(StartError::Storage)??;
@@ -371,7 +372,7 @@ impl<L: Latches> Node<L> {
                 vote: piece.vote,
                 id: piece.meta.snapshot_id.clone(),
                 next: 0,
-                data: SnapshotData::receive(),
+                data: SnapshotData::receive(&self.shared.storage.folder),
             });
         }
         let number = piece.number;

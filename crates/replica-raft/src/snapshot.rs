@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Seek, Write};
+use std::path::Path;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use spanlatch_replica::{Engine, Marks, Records, Value, Version, Versions};
 use spanset::{Key, Span, Timestamp};
-use tempfile::SpooledTempFile;
+use tempfile::{SpooledTempFile, spooled_tempfile_in};
 
 use crate::storage::Failure;
 
@@ -70,9 +71,9 @@ impl SnapshotData {
         })))
     }
 
-    /// Of what will be [`received`](Self::add).
-    pub(crate) fn receive() -> Self {
-        Self(Data::Received(SpooledTempFile::new(IN_MEMORY)))
+    /// Of what will be [`received`](Self::add), with a temporary file in `folder`.
+    pub(crate) fn receive(folder: &Path) -> Self {
+        Self(Data::Received(spooled_tempfile_in(IN_MEMORY, folder)))
     }
 
     /// Adds a piece to what was received.
@@ -153,6 +154,8 @@ impl Cut {
     }
 }
 
+const NO_MARKS: &str = "a snapshot that does not begin with its marks";
+
 /// Replaces all that the engine has by a snapshot.
 ///
 /// Span by span: a crash in between leaves some as they were and some as they will be. That does no harm, as what is applied
@@ -162,35 +165,32 @@ impl Cut {
 /// Memory: a piece, or the versions of one key, if those are more.
 pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<(), Failure> {
     let mut pieces = snapshot.into_pieces()?;
-    let mut marks = None;
+    let first = pieces.next()?.ok_or(NO_MARKS)?;
+    let Content::Marks(marks) = postcard::from_bytes(&first)? else {
+        return Err(NO_MARKS.into());
+    };
     // All keys below are as they should be.
     let mut from = Key::new();
     let mut rows: Vec<(Key, Version)> = Vec::new();
     while let Some(piece) = pieces.next()? {
-        match postcard::from_bytes(&piece)? {
-            Content::Marks(found) => marks = Some(found),
-            Content::Rows(more) => {
-                rows.extend(more.into_iter().map(Row::into_version));
-                // The last key may go on in the next piece.
-                let Some((last, _)) = rows.last() else {
-                    continue;
-                };
-                let last = last.clone();
-                let ready = rows.partition_point(|(key, _)| *key < last);
-                let rest = rows.split_off(ready);
-                if !rows.is_empty() {
-                    let span = Span::range(from, last.clone())?;
-                    engine.replace(&span, rows)?;
-                    from = last;
-                }
-                rows = rest;
-            }
+        if let Content::Rows(more) = postcard::from_bytes(&piece)? {
+            rows.extend(more.into_iter().map(Row::into_version));
         }
+        // The last key may go on in the next piece.
+        let Some((last, _)) = rows.last() else {
+            continue;
+        };
+        let last = last.clone();
+        let ready = rows.partition_point(|(key, _)| *key < last);
+        let rest = rows.split_off(ready);
+        if !rows.is_empty() {
+            engine.replace(&Span::range(from, last.clone())?, rows)?;
+            from = last;
+        }
+        rows = rest;
     }
     engine.replace(&Span::starting_at(from), rows)?;
-    let [ceiling, threshold] = marks
-        .ok_or("a snapshot without marks")?
-        .map(|(wall, logical)| Timestamp::new(wall, logical));
+    let [ceiling, threshold] = marks.map(|(wall, logical)| Timestamp::new(wall, logical));
     engine.raise_ceiling(ceiling)?;
     if threshold > engine.marks().threshold {
         engine.collect(threshold)?;
@@ -225,3 +225,6 @@ impl fmt::Debug for SnapshotData {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

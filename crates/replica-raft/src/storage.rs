@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -64,6 +65,8 @@ pub(crate) type AppliedState = (Option<LogId>, StoredMembership);
 /// The engine of a node, as its log and its state machine use it.
 pub(crate) struct Storage {
     pub(crate) engine: Arc<dyn Records>,
+    /// For temporary files.
+    pub(crate) folder: PathBuf,
     /// Up to where it has been applied.
     pub(crate) applied: watch::Sender<AppliedState>,
     purge: Mutex<Purge>,
@@ -89,11 +92,12 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Storage {
     /// Takes up where an earlier one has stopped.
-    pub(crate) fn open(engine: Arc<dyn Records>) -> Result<Self, Failure> {
+    pub(crate) fn open(engine: Arc<dyn Records>, folder: PathBuf) -> Result<Self, Failure> {
         let applied = read(&*engine, &APPLIED)?;
         let done = read(&*engine, &PURGED)?;
         Ok(Self {
             engine,
+            folder,
             applied: watch::Sender::new(applied.unwrap_or_default()),
             purge: Mutex::new(Purge { done, wanted: done }),
         })

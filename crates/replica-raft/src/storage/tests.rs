@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::types::{LeaderId, LogId, NodeId, TypeConfig};
 
 fn on(engine: Arc<dyn Records>) -> (Log, Machine) {
-    let storage = Arc::new(Storage::open(engine).unwrap());
+    let storage = Arc::new(Storage::open(engine, std::env::temp_dir()).unwrap());
     (Log(storage.clone()), Machine(storage))
 }
 
