@@ -1,4 +1,4 @@
-//! The metrics that a replica exports: each one's name, help, unit and kind, and nowhere else.
+//! The metrics that a replica and its node export: each one's name, help, unit and kind, and nowhere else.
 
 use crate::def::{Def, Kind, Unit};
 
@@ -59,8 +59,48 @@ pub const PROPOSALS_PENDING: Def = Def {
     kind: Kind::Gauge,
 };
 
+/// The last term of a replication group that a node has heard of.
+pub const REPLICATION_TERM: Def = Def {
+    name: "replication.term",
+    help: "The last term that the node has heard of",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// Whether a node leads its replication group.
+pub const REPLICATION_LEADS: Def = Def {
+    name: "replication.leads",
+    help: "1 while the node leads and serves, else 0",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// The index of the last entry of a node's log.
+pub const REPLICATION_LOG_LAST: Def = Def {
+    name: "replication.log.last",
+    help: "Index of the last entry of the node's log",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// The index of the last entry of its log that a node has applied.
+pub const REPLICATION_LOG_APPLIED: Def = Def {
+    name: "replication.log.applied",
+    help: "Index of the last entry of its log that the node has applied",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
+/// How far another node is behind the leader, as the leader knows. Its owner is the other node.
+pub const REPLICATION_LAG: Def = Def {
+    name: "replication.lag",
+    help: "Entries of the log that the owner is not known to have, while the node that says so leads; else 0",
+    unit: Unit::Count,
+    kind: Kind::Gauge,
+};
+
 /// All of them.
-pub const ALL: [Def; 7] = [
+pub const ALL: [Def; 12] = [
     REQUESTS_SLOW_LATCH,
     REQUESTS_SLOW_RAFT,
     LATCH_WAIT,
@@ -68,4 +108,9 @@ pub const ALL: [Def; 7] = [
     REQUESTS_DURATION,
     PROPOSALS,
     PROPOSALS_PENDING,
+    REPLICATION_TERM,
+    REPLICATION_LEADS,
+    REPLICATION_LOG_LAST,
+    REPLICATION_LOG_APPLIED,
+    REPLICATION_LAG,
 ];

@@ -12,6 +12,7 @@ mod latch;
 mod outcome;
 mod registry;
 mod replica;
+mod replication;
 
 pub use counter::Counter;
 pub use def::{Def, Kind, Unit};
@@ -21,3 +22,4 @@ pub use latch::LatchMetrics;
 pub use outcome::{Outcome, Outcomes};
 pub use registry::{Metric, RegisterError, Registry};
 pub use replica::ReplicaMetrics;
+pub use replication::ReplicationMetrics;

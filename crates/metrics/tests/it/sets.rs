@@ -3,17 +3,23 @@
 use std::time::Duration;
 
 use spanlatch_metrics::{
-    Def, Gauge, Histogram, LatchMetrics, Outcome, RegisterError, Registry, ReplicaMetrics, Unit,
-    catalogue,
+    Def, Gauge, Histogram, LatchMetrics, Outcome, RegisterError, Registry, ReplicaMetrics,
+    ReplicationMetrics, Unit, catalogue,
 };
 
 use crate::openmetrics::parse;
 
 #[test]
-fn a_replica_exports_the_whole_catalogue_as_it_is_defined() {
+fn a_replica_and_its_node_export_the_whole_catalogue_as_it_is_defined() {
     let mut registry = Registry::new();
     ReplicaMetrics::default()
         .register(&mut registry, "store-1")
+        .unwrap();
+    ReplicationMetrics::default()
+        .register(&mut registry, "store-1")
+        .unwrap();
+    registry
+        .register(catalogue::REPLICATION_LAG, "node-2", Gauge::default())
         .unwrap();
     let families = parse(&registry.to_string());
     assert_eq!(families.len(), catalogue::ALL.len());
@@ -56,6 +62,29 @@ fn latch_managers_of_one_owner_report_together() {
     assert_eq!(value("requests_slow_latch", "requests_slow_latch"), 2.0);
     assert_eq!(value("latch_wait_seconds", "latch_wait_seconds_count"), 2.0);
     assert_eq!(value("latch_wait_seconds", "latch_wait_seconds_sum"), 0.003);
+}
+
+#[test]
+fn a_node_says_how_it_stands_in_its_group() {
+    let mut registry = Registry::new();
+    let metrics = ReplicationMetrics::default();
+    metrics.register(&mut registry, "").unwrap();
+    metrics.term.set(3);
+    metrics.leads.set(1);
+    metrics.last.set(20);
+    metrics.applied.set(10);
+    let families = parse(&registry.to_string());
+    let value = |name: &str| families[name].value(name, &[]);
+    assert_eq!(value("replication_term"), 3.0);
+    assert_eq!(value("replication_leads"), 1.0);
+    assert_eq!(value("replication_log_last"), 20.0);
+    assert_eq!(value("replication_log_applied"), 10.0);
+    drop(metrics);
+    let families = parse(&registry.to_string());
+    assert_eq!(
+        families["replication_leads"].value("replication_leads", &[]),
+        0.0
+    );
 }
 
 #[test]
