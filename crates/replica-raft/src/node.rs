@@ -190,6 +190,16 @@ impl<L: Latches> Node<L> {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> NodeId {
+        self.shared.config.id
+    }
+
+    /// All nodes of its group, and where they listen.
+    pub fn peers(&self) -> &BTreeMap<NodeId, String> {
+        &self.shared.config.peers
+    }
+
     /// The store, while this node leads and serves.
     pub fn store(&self) -> Option<Store<L>> {
         self.leader().map(|leader| leader.store.clone())

@@ -158,12 +158,20 @@ pub enum Error {
         /// What stood in the way at last.
         reason: Arc<str>,
     },
-    /// What a batch writes is more than can be proposed at once.
-    #[error("the batch writes {size} bytes, more than {max}")]
+    /// What a batch writes is more than can be proposed at once, or the batch itself more than can be sent.
+    #[error("the batch has {size} bytes, more than {max}")]
     BatchTooLarge {
-        /// The size of its keys and values as they are proposed, in bytes.
+        /// The size of its keys and values as they are proposed or sent, in bytes.
         size: usize,
         /// The largest size accepted, in bytes.
+        max: usize,
+    },
+    /// The batch only reads, and its reply is more than can be sent.
+    #[error("the reply has {size} bytes, more than {max}")]
+    ReplyTooLarge {
+        /// The size of the reply as it is sent, in bytes.
+        size: usize,
+        /// The largest size that is sent, in bytes.
         max: usize,
     },
     /// The batch was proposed and may or may not be applied, now or later.
@@ -235,6 +243,7 @@ impl Error {
             | Self::ValueTooLarge { .. }
             | Self::KeyTooLong { .. }
             | Self::BatchTooLarge { .. }
+            | Self::ReplyTooLarge { .. }
             | Self::ConditionFailed { .. }
             | Self::Changed { .. }
             | Self::NotAnInteger { .. }
@@ -336,7 +345,8 @@ mod tests {
                 reason: "connection refused".into(),
             },
             Error::Unreachable { .. } => Error::BatchTooLarge { size: 2, max: 1 },
-            Error::BatchTooLarge { .. } => Error::Engine(EngineError::refused("no space is left")),
+            Error::BatchTooLarge { .. } => Error::ReplyTooLarge { size: 4, max: 3 },
+            Error::ReplyTooLarge { .. } => Error::Engine(EngineError::refused("no space is left")),
             Error::Engine(_) => Error::Ambiguous(Cause::CallerGone),
             Error::Ambiguous(cause) => Error::Ambiguous(match cause {
                 Cause::CallerGone => Cause::Engine(EngineError::new("the disk is gone")),
