@@ -39,6 +39,9 @@ pub(crate) enum Step {
     Package,
 }
 
+/// The feature that none of the tools has a use for.
+const NODE: &str = "--features spanlatch-replica-raft/node";
+
 impl Step {
     fn name(self) -> String {
         self.to_possible_value()
@@ -52,17 +55,19 @@ impl Step {
         match self {
             Step::Fmt => vec![Cargo::new("fmt --all --check")],
             Step::Tidy => vec![Cargo::new("xtask tidy")],
-            // The tools turn all features on; the second one is of what has features, as others get it.
+            // The tools turn all other features on; the second one is of what has features, as others get it.
             Step::Clippy => vec![
-                Cargo::new("clippy --workspace --all-targets --locked -- -D warnings"),
+                Cargo::new(&format!(
+                    "clippy --workspace {NODE} --all-targets --locked -- -D warnings"
+                )),
                 Cargo::new(
-                    "clippy -p spanlatch-replica -p spanset --all-targets --locked -- -D warnings",
+                    "clippy -p spanlatch-replica -p spanlatch-replica-raft -p spanset --all-targets --locked -- -D warnings",
                 ),
             ],
-            Step::Test => vec![Cargo::new("test --workspace --locked")],
+            Step::Test => vec![Cargo::new(&format!("test --workspace {NODE} --locked"))],
             Step::Verify => vec![Cargo::new("xtask verify --quick")],
             Step::Docs => vec![
-                Cargo::new("doc --workspace --no-deps --locked")
+                Cargo::new(&format!("doc --workspace {NODE} --no-deps --locked"))
                     .with_env("RUSTDOCFLAGS", "-D warnings"),
             ],
             Step::Examples => workspace

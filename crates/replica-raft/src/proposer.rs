@@ -33,6 +33,8 @@ pub(crate) struct RaftProposer {
     window: Arc<Semaphore>,
     /// For those that have not ended.
     in_flight: Arc<Semaphore>,
+    /// Taken while what is proposed is sent.
+    running: Semaphore,
 }
 
 #[derive(Default)]
@@ -62,6 +64,7 @@ impl RaftProposer {
             changed: Notify::new(),
             window: Arc::new(Semaphore::new(1)),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
+            running: Semaphore::new(1),
         }
     }
 
@@ -88,7 +91,7 @@ impl RaftProposer {
     /// Sends what is proposed until it is shut down and all is sent. One command at a time is on its way to the log; what is
     /// proposed meanwhile goes with the next.
     pub(crate) async fn run(&self, raft: &Raft) {
-        let _running = self.in_flight.acquire().await;
+        let _running = self.running.acquire().await;
         loop {
             let changed = self.changed.notified();
             let Some(places) = self.places().await else {
@@ -114,6 +117,8 @@ impl RaftProposer {
 
     /// Returns when it has been shut down, and all that was proposed is sent and has ended.
     pub(crate) async fn ended(&self) {
+        // First of all, or those that are still to be sent would be behind it in line.
+        let _ = self.running.acquire().await;
         let _ = self.in_flight.acquire_many(IN_FLIGHT).await;
     }
 

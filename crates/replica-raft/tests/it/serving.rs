@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use spanlatch_replica::{Cause, Error};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::group::{Group, IDS, get, put};
 
@@ -90,4 +90,14 @@ async fn what_was_in_flight_when_a_leadership_ended_is_ambiguous() {
         matches!(end, Err(Error::Ambiguous(Cause::LeadershipOver))),
         "{end:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_has_nothing_under_way_ends_at_once() {
+    let group = Group::start().await;
+    let leader = group.leader().await;
+    put(&group.nodes[&leader], "a", "1").await.unwrap();
+    let (asked, patience) = (Instant::now(), Duration::from_secs(3600));
+    group.nodes[&leader].shut_down(patience).await;
+    assert!(asked.elapsed() < patience, "{:?}", asked.elapsed());
 }
