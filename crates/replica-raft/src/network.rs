@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::future::Future;
+use std::iter;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use openraft::error::{
     Fatal, NetworkError, PayloadTooLarge, RPCError, RaftError, ReplicationClosed, StreamingError,
     Unreachable,
 };
-use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
 };
@@ -25,6 +27,9 @@ pub(crate) struct Network {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) storage: Arc<Storage>,
 }
+
+/// Between attempts to reach a node that cannot be reached.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The way to another node.
 pub(crate) struct Way {
@@ -141,6 +146,11 @@ impl RaftNetwork<TypeConfig> for Way {
             Ok(other) => Err(self.mixed_up(&other).into()),
             Err(error) => Err(unreachable(&error).into()),
         }
+    }
+
+    /// Soon enough for a node that comes back to hear of its leader before it stands for election.
+    fn backoff(&self) -> Backoff {
+        Backoff::new(iter::repeat(PAUSE))
     }
 
     async fn full_snapshot(

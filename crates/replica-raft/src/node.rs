@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::error::{InitializeError, RaftError};
-use openraft::{BasicNode, ServerState, Snapshot};
+use openraft::entry::RaftEntry;
+use openraft::{BasicNode, Entry, Membership, ServerState, Snapshot};
 use parking_lot::{Mutex, RwLock};
 use spanlatch::Manager;
 use spanlatch_replica::{Batch, Error, Latches, Reply, Store};
@@ -23,9 +23,9 @@ use crate::machine::Machine;
 use crate::network::Network;
 use crate::snapshot::SnapshotData;
 use crate::status::{Status, failure};
-use crate::storage::{NODE, Storage};
+use crate::storage::{LAST, NODE, Storage, entry};
 use crate::transport::{Answer, Ask, Message, Piece, Say};
-use crate::types::{LeaderId, NodeId, Raft, RaftMetrics, Vote};
+use crate::types::{LeaderId, LogId, NodeId, Raft, RaftMetrics, Vote};
 
 /// A member of a group that replicates a store. While it leads, it serves. Clones are handles to the same node.
 ///
@@ -125,7 +125,8 @@ impl<L: Latches> Node<L> {
         let storage = Storage::open(config.engine.clone(), config.folder.clone())
             .map_err(StartError::Storage)?;
         let storage = Arc::new(storage);
-        let claimed = storage.run(move |storage| Ok(claim(storage, id, peers)));
+        let peers = config.peers.clone();
+        let claimed = storage.run(move |storage| Ok(claim(storage, id, &peers)));
         claimed.await.map_err(StartError::Storage)??;
 
         let network = Network {
@@ -136,16 +137,6 @@ impl<L: Latches> Node<L> {
         let (log, machine) = (Log(storage.clone()), Machine(storage.clone()));
         let raft = Raft::new(id, openraft, network, log, machine).await;
         let raft = raft.map_err(|error| StartError::Storage(error.into()))?;
-        let members: BTreeMap<NodeId, BasicNode> = config
-            .peers
-            .iter()
-            .map(|(&id, address)| (id, BasicNode::new(address)))
-            .collect();
-        // Each node says the same, and those that have been told, by a log or another node, keep what they have.
-        match raft.initialize(members).await {
-            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
-            Err(error) => return Err(StartError::Storage(error.into())),
-        }
         let node = Self {
             shared: Arc::new(Shared {
                 config,
@@ -424,18 +415,32 @@ async fn no_longer(
     metrics.wait_for(is_over).await.map(|_| ())
 }
 
-/// Sees to it that the engine has the data of this node in this group, or none, and notes whose it is.
-fn claim(storage: &Storage, id: NodeId, peers: Vec<NodeId>) -> Result<(), StartError> {
-    let owner = storage.read(&NODE).map_err(StartError::Storage)?;
-    match owner {
-        Some((found, _)) if found != id => Err(StartError::OtherNode { id, found }),
-        Some((_, found)) if found != peers => Err(StartError::OtherGroup { peers, found }),
-        Some(_) => Ok(()),
-        None => {
-            let noted = storage.write(vec![NODE.of(&(id, peers))]);
-            noted.map_err(|error| StartError::Storage(error.into()))
+/// Sees to it that the engine has the data of this node in this group, or none. Then it founds the group: notes whose the data is,
+/// and begins the log with who the members are. Each node of a group does so, and all say the same.
+fn claim(
+    storage: &Storage,
+    id: NodeId,
+    peers: &BTreeMap<NodeId, String>,
+) -> Result<(), StartError> {
+    let ids: Vec<NodeId> = peers.keys().copied().collect();
+    match storage.read(&NODE).map_err(StartError::Storage)? {
+        Some((found, _)) if found != id => return Err(StartError::OtherNode { id, found }),
+        Some((_, found)) if found != ids => {
+            return Err(StartError::OtherGroup { peers: ids, found });
         }
+        Some(_) => return Ok(()),
+        None => {}
     }
+    let voters = vec![ids.iter().copied().collect()];
+    let nodes: BTreeMap<NodeId, BasicNode> = peers
+        .iter()
+        .map(|(&id, address)| (id, BasicNode::new(address)))
+        .collect();
+    let first = LogId::default();
+    let members = Entry::new_membership(first, Membership::new(voters, nodes));
+    let founded = vec![NODE.of(&(id, ids)), entry(0).of(&members), LAST.of(&first)];
+    let written = storage.write(founded);
+    written.map_err(|error| StartError::Storage(error.into()))
 }
 
 impl<L> Clone for Node<L> {

@@ -101,3 +101,28 @@ async fn a_leader_that_has_nothing_under_way_ends_at_once() {
     group.nodes[&leader].shut_down(patience).await;
     assert!(asked.elapsed() < patience, "{:?}", asked.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_group_elects_one_leader_and_keeps_it() {
+    let group = Group::start().await;
+    let leader = group.leader().await;
+    let term = group.nodes[&leader].status().term;
+    sleep(Duration::from_secs(30)).await;
+    for id in IDS {
+        let status = group.nodes[&id].status();
+        assert_eq!(
+            (status.leader, status.term),
+            (Some(leader), term),
+            "node {id}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_founded_without_the_first_of_its_nodes() {
+    let mut group = Group::start().await;
+    group.stop(1).await;
+    put(&group.nodes[&group.leader_of(&[2, 3]).await], "a", "1")
+        .await
+        .unwrap();
+}
