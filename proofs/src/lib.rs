@@ -4,6 +4,8 @@
 
 mod choices;
 #[cfg(not(any(loom, shuttle)))]
+pub mod cluster;
+#[cfg(not(any(loom, shuttle)))]
 pub mod crash;
 mod declared;
 #[cfg(not(any(loom, shuttle)))]

@@ -11,7 +11,7 @@
 //!
 //! What became of an ambiguous batch is read off the engine, which notes what it applied.
 
-mod clients;
+pub(crate) mod clients;
 mod pushes;
 mod register;
 mod serial;
@@ -112,12 +112,12 @@ struct Collection {
 
 /// All that happened.
 #[derive(Debug, Default)]
-struct History {
+pub(crate) struct History {
     ops: Vec<Op>,
     collections: Vec<Collection>,
     splits: u64,
     /// What the engine applied, in this order.
-    applied: Vec<WriteBatch>,
+    pub(crate) applied: Vec<WriteBatch>,
 }
 
 /// The order of real time: a moment is before another if its number is lower.
@@ -163,8 +163,7 @@ pub fn run(seed: u64, batches: usize) -> Covered {
     }
     let (store, applier) = builder.build();
     let applier = thread::spawn(move || applier.run());
-    let clients = Clients::new(&store, time, seed);
-    let mut history = clients.run(batches);
+    let mut history = Clients::new(&store, seed).run(&time, batches);
     store.shut_down();
     applier.join().expect("the applier does not panic");
     assert!(store.is_idle(), "latches were left behind");
@@ -172,7 +171,12 @@ pub fn run(seed: u64, batches: usize) -> Covered {
     check(&history)
 }
 
-fn check(history: &History) -> Covered {
+/// Checks what clients were told.
+///
+/// # Panics
+///
+/// If it was not what one after the other would have been told, or cannot be decided.
+pub(crate) fn check(history: &History) -> Covered {
     let applied_ambiguous = serial::check(history);
     let steps = register::check(history);
     check_lists(history);

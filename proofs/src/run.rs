@@ -33,6 +33,9 @@ pub(crate) enum Proof {
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     #[cfg(not(any(loom, shuttle)))]
     Crash,
+    /// Three nodes in one process, with a network and stops that a seed chooses
+    #[cfg(not(any(loom, shuttle)))]
+    Cluster,
     /// The example server's page of latches, in a real browser
     #[cfg(not(any(loom, shuttle)))]
     Page,
@@ -75,6 +78,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::Serializability => plain::serializability(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Crash => plain::crash(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Cluster => plain::cluster(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Page => plain::page()?,
         #[cfg(shuttle)]
@@ -221,7 +226,7 @@ mod plain {
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
     use spanlatch_proofs::{
-        Choices, crash, linearizability, page, script, serializability, sets, tree,
+        Choices, cluster, crash, linearizability, page, script, serializability, sets, tree,
     };
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -335,6 +340,21 @@ mod plain {
             size,
             |seed| crash::run(seed, rounds),
             crash::Covered::add,
+        )?;
+        Ok(covered.to_string())
+    }
+
+    pub(super) fn cluster(size: Size) -> Result<String, String> {
+        let (runs, steps) = match size {
+            Size::Quick => (30, 400),
+            Size::Full | Size::Only(_) => (1_000, 800),
+        };
+        let covered = for_each_seed(
+            Proof::Cluster,
+            runs,
+            size,
+            |seed| cluster::run(seed, steps),
+            cluster::Covered::add,
         )?;
         Ok(covered.to_string())
     }

@@ -4,7 +4,7 @@
 mod graph;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,12 +13,13 @@ use std::thread;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use futures::future::join_all;
+use futures::future::{Either, join_all, select};
 use spanlatch_kv::{Attempt, Db, Error, Options, TxnMetrics};
-use spanlatch_replica::{Request, Store, Value};
+use spanlatch_replica::{Request, Serve, Store, Value};
 use spanset::{Key, Span};
 
-use self::graph::{Done, Fate};
+pub(crate) use self::graph::Done;
+use self::graph::Fate;
 use crate::Choices;
 use crate::failing_engine::FailingEngine;
 
@@ -95,18 +96,21 @@ pub fn run(seed: u64, transactions: usize) -> Covered {
         .max_attempts(1_000)
         .pauses(Duration::from_micros(20), Duration::from_millis(1))
         .metrics(metrics.clone());
-    let clients = Clients {
-        db: Db::with_options(store.clone(), options),
-        seed,
-        moments: AtomicU64::new(0),
-        next: AtomicUsize::new(0),
-        history: Mutex::default(),
-    };
+    let clients = Clients::new(Db::with_options(store.clone(), options), seed);
     let history = clients.run(transactions);
     store.shut_down();
     applier.join().expect("the applier does not panic");
     assert!(store.is_idle(), "latches were left behind");
-    if let Err(anomaly) = graph::check(&history) {
+    check(&history, &metrics)
+}
+
+/// Checks what clients were told.
+///
+/// # Panics
+///
+/// If there is no order in which the transactions can have taken place.
+pub(crate) fn check(history: &[Done], metrics: &TxnMetrics) -> Covered {
+    if let Err(anomaly) = graph::check(history) {
         panic!("{anomaly}");
     }
     let count = |fate| history.iter().filter(|done| done.fate == fate).count() as u64;
@@ -115,7 +119,7 @@ pub fn run(seed: u64, transactions: usize) -> Covered {
         committed: count(Fate::Committed),
         attempts: metrics.attempts.value(),
         unknown: count(Fate::Unknown),
-        overlapped: overlapped(&history),
+        overlapped: overlapped(history),
     }
 }
 
@@ -137,8 +141,9 @@ fn overlapped(history: &[Done]) -> u64 {
     history.iter().enumerate().filter(meets).count() as u64
 }
 
-struct Clients {
-    db: Db,
+/// Clients of whoever serves batches.
+pub(crate) struct Clients<S> {
+    db: Db<S>,
     seed: u64,
     moments: AtomicU64,
     /// The number of the next transaction.
@@ -146,7 +151,7 @@ struct Clients {
     history: Mutex<Vec<(usize, Done)>>,
 }
 
-impl Clients {
+impl Clients<Store> {
     /// Runs about so many transactions, and at last one that reads everything.
     fn run(self, transactions: usize) -> Vec<Done> {
         let each = transactions / (THREADS * TASKS) as usize;
@@ -155,9 +160,14 @@ impl Clients {
                 let clients = &self;
                 scope.spawn(move || {
                     let tasks = (0..TASKS).map(|task| async move {
-                        let mut choices = Choices::random(clients.seed << 8 | thread << 4 | task);
+                        let mut choices = clients.choices(thread << 4 | task);
                         for _ in 0..each {
-                            clients.transact(&mut choices).await;
+                            let polls = if choices.one_in(8) {
+                                choices.below(6)
+                            } else {
+                                usize::MAX
+                            };
+                            clients.transact(&mut choices, after(polls)).await;
                         }
                     });
                     block_on(join_all(tasks));
@@ -165,11 +175,8 @@ impl Clients {
             }
             scope.spawn(|| self.operate());
         });
-        // Everybody has ended, so only the engine can fail.
-        while block_on(self.record(Plan::everything(), usize::MAX)) != Fate::Committed {}
-        let mut history = self.history.into_inner().expect("no client panicked");
-        history.sort_by_key(|(txn, _)| *txn);
-        history.into_iter().map(|(_, done)| done).collect()
+        block_on(self.look_at_everything());
+        self.into_history()
     }
 
     /// Splits ranges and collects versions, while the others are at work.
@@ -188,24 +195,56 @@ impl Clients {
                 .expect("the clock has been there");
         }
     }
+}
 
-    async fn transact(&self, choices: &mut Choices<'static>) {
-        let polls = if choices.one_in(8) {
-            choices.below(6)
-        } else {
-            usize::MAX
-        };
-        let plan = Plan::any(choices);
-        self.record(plan, polls).await;
+impl<S: Serve> Clients<S> {
+    pub(crate) fn new(db: Db<S>, seed: u64) -> Self {
+        Self {
+            db,
+            seed,
+            moments: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+            history: Mutex::default(),
+        }
     }
 
-    /// Runs a transaction, unless it takes more than so many polls, and notes what became of it.
-    async fn record(&self, plan: Plan, polls: usize) -> Fate {
+    /// What a client chooses by.
+    pub(crate) fn choices(&self, client: u64) -> Choices<'static> {
+        Choices::random(self.seed << 8 | client)
+    }
+
+    /// Runs any transaction, unless `given_up` ends before.
+    pub(crate) async fn transact(
+        &self,
+        choices: &mut Choices<'static>,
+        given_up: impl Future<Output = ()>,
+    ) {
+        let plan = Plan::any(choices);
+        self.record(plan, given_up).await;
+    }
+
+    /// Reads all that came of it. Everybody has ended, so only who serves can fail.
+    pub(crate) async fn look_at_everything(&self) {
+        while self.record(Plan::everything(), pending()).await != Fate::Committed {}
+    }
+
+    /// All that happened.
+    pub(crate) fn into_history(self) -> Vec<Done> {
+        let mut history = self.history.into_inner().expect("no client panicked");
+        history.sort_by_key(|(txn, _)| *txn);
+        history.into_iter().map(|(_, done)| done).collect()
+    }
+
+    /// Runs a transaction, unless `given_up` ends before, and notes what became of it.
+    async fn record(&self, plan: Plan, given_up: impl Future<Output = ()>) -> Fate {
         let txn = self.next.fetch_add(1, Ordering::Relaxed);
         let began = self.moments.fetch_add(1, Ordering::SeqCst);
-        let closure = async |attempt: Attempt| plan.run(attempt, txn).await;
+        let closure = async |attempt: Attempt<S>| plan.run(attempt, txn).await;
         let run = self.db.txn(closure);
-        let outcome = within(polls, run).await;
+        let outcome = match select(pin!(given_up), pin!(run)).await {
+            Either::Left(((), _)) => None,
+            Either::Right((outcome, _)) => Some(outcome),
+        };
         let ended = self.moments.fetch_add(1, Ordering::SeqCst);
         let (fate, reads) = match outcome {
             Some(Ok(reads)) => (Fate::Committed, reads),
@@ -266,7 +305,11 @@ impl Plan {
     }
 
     /// Reads, by key or by a scan, and appends its number; returns what it read from others.
-    async fn run(&self, attempt: Attempt, txn: usize) -> Result<Vec<(usize, Vec<usize>)>, Error> {
+    async fn run<S: Serve>(
+        &self,
+        attempt: Attempt<S>,
+        txn: usize,
+    ) -> Result<Vec<(usize, Vec<usize>)>, Error> {
         let mut read = Vec::new();
         if self.scans {
             let rows = attempt.scan(Span::all(), Request::UNLIMITED).await?;
@@ -304,19 +347,14 @@ fn decode(value: Option<&Value>) -> Vec<usize> {
         .collect()
 }
 
-/// What comes of a future in so many polls, after which it is dropped.
-async fn within<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    let mut polled = 0;
-    poll_fn(|context| {
-        if polled == polls {
-            return Poll::Ready(None);
+/// Ends when it is polled once more than so often; it wakes nobody.
+fn after(polls: usize) -> impl Future<Output = ()> {
+    let mut left = polls;
+    poll_fn(move |_| {
+        if left == 0 {
+            return Poll::Ready(());
         }
-        polled += 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending => Poll::Pending,
-        }
+        left -= 1;
+        Poll::Pending
     })
-    .await
 }

@@ -66,7 +66,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
         /// Run this one alone
-        #[arg(long, value_name = "STEP")]
+        #[arg(long, value_name = "STEP", conflicts_with = "cluster")]
         only: Option<verify::Step>,
         /// Run only what this seed chooses, as a failure says it
         #[arg(long, value_name = "N", requires = "only")]
@@ -74,6 +74,9 @@ enum Command {
         /// Plant only a part of the mutants: the k-th of n shares, counted from 0
         #[arg(long, value_name = "K/N", requires = "only")]
         shard: Option<String>,
+        /// Run those of groups of nodes alone
+        #[arg(long)]
+        cluster: bool,
     },
 }
 
@@ -105,12 +108,20 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             ..
         } => verify::mutants(&Workspace::load(&root)?, shard.as_deref()),
         Command::Verify {
-            quick, only, seed, ..
-        } => verify::run(
-            &Workspace::load(&root)?,
+            quick,
             only,
-            verify::Extent { quick, seed },
-        ),
+            seed,
+            cluster,
+            ..
+        } => {
+            let steps = match only {
+                Some(step) => vec![step],
+                None if cluster => verify::CLUSTER.to_vec(),
+                None => verify::all(),
+            };
+            let extent = verify::Extent { quick, seed };
+            verify::run(&Workspace::load(&root)?, &steps, extent)
+        }
     }
 }
 

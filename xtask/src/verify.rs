@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Serializability,
     /// A store on a disk, whose process is killed, whose power is cut and whose disk fails
     Crash,
+    /// Three nodes in one process, with a network and stops that a seed chooses
+    Cluster,
     /// The example server's page of latches, in a real browser: needs chromium and chromedriver
     Page,
     /// Very many interleavings of the whole manager
@@ -93,21 +95,26 @@ impl Step {
     }
 }
 
-/// Runs all proofs but the [mutants], or one of them; stops at the first that fails.
+/// The steps that are of groups of nodes.
+pub(crate) const CLUSTER: [Step; 1] = [Step::Cluster];
+
+/// All steps but the [mutants].
+pub(crate) fn all() -> Vec<Step> {
+    let all = Step::value_variants().iter().copied();
+    all.filter(|&step| step != Step::Mutants).collect()
+}
+
+/// Runs some proofs; stops at the first that fails.
 pub(crate) fn run(
     workspace: &Workspace,
-    only: Option<Step>,
+    steps: &[Step],
     extent: Extent,
 ) -> anyhow::Result<ExitCode> {
-    let all = Step::value_variants().iter().copied();
-    let steps: Vec<Step> = match only {
-        Some(step) => vec![step],
-        None => all.filter(|&step| step != Step::Mutants).collect(),
-    };
     let start = Instant::now();
     let mut lines = Vec::new();
-    for step in steps {
-        if step == Step::Page && only.is_none() && std::env::var_os(WITHOUT_BROWSER).is_some() {
+    for &step in steps {
+        let is_one_of_many = steps.len() > 1;
+        if step == Step::Page && is_one_of_many && std::env::var_os(WITHOUT_BROWSER).is_some() {
             lines.push(format!("page: left out, as {WITHOUT_BROWSER} is set"));
             continue;
         }

@@ -17,92 +17,141 @@ use crate::Choices;
 
 const THREADS: u64 = 3;
 const TASKS: u64 = 3;
+/// How many clients there are; the one after them looks at what came of it all, and is patient.
+pub(crate) const CLIENTS: u64 = THREADS * TASKS;
 
 /// Where ranges are split, in this order.
 const SPLITS: [&str; 5] = ["b", "d", "e", "p", "q"];
 
+/// Whom clients send their batches to.
+pub(crate) trait Asked {
+    /// Serves a batch, unless that takes so long that `patience` is over, in whatever steps that is counted.
+    async fn ask(&self, batch: Batch, patience: Option<usize>) -> Result<Reply, Error>;
+}
+
+impl Asked for Store {
+    /// Counts how often it is polled.
+    async fn ask(&self, batch: Batch, patience: Option<usize>) -> Result<Reply, Error> {
+        let cancelled = match patience {
+            Some(polls) => Either::Left(after(polls)),
+            None => Either::Right(pending()),
+        };
+        self.send_until(cancelled, batch).await
+    }
+}
+
 /// Clients of a store.
-pub(super) struct Clients<'a> {
-    store: &'a Store,
-    /// The store's, or not.
-    time: ManualSource,
+pub(crate) struct Clients<'a, S> {
+    store: &'a S,
     seed: u64,
     moments: Moments,
     history: Mutex<History>,
 }
 
 /// One client: what it knows of the store.
-struct Client<'a> {
-    of: &'a Clients<'a>,
+pub(crate) struct Client<'a, S> {
+    of: &'a Clients<'a, S>,
     number: u64,
     choices: Choices<'static>,
-    sent: u64,
+    sent: usize,
     /// What it has last seen at a key.
     seen: BTreeMap<Key, Option<Value>>,
     /// When its batches took place.
     times: Vec<Timestamp>,
 }
 
-impl<'a> Clients<'a> {
-    pub(super) fn new(store: &'a Store, time: ManualSource, seed: u64) -> Self {
-        Self {
-            store,
-            time,
-            seed,
-            moments: Moments::default(),
-            history: Mutex::default(),
-        }
-    }
-
-    /// Sends about `batches` and returns what happened.
-    pub(super) fn run(self, batches: usize) -> History {
-        let each = batches / (THREADS * TASKS) as usize;
+impl Clients<'_, Store> {
+    /// Sends about `batches` and returns what happened. `time` is the store's, or not.
+    pub(super) fn run(self, time: &ManualSource, batches: usize) -> History {
+        let each = batches / CLIENTS as usize;
         thread::scope(|scope| {
             for thread in 0..THREADS {
                 let clients = &self;
                 scope.spawn(move || {
                     let tasks = (0..TASKS).map(|task| async move {
-                        Client::new(clients, thread * TASKS + task).run(each).await;
+                        let mut client = clients.client(thread * TASKS + task);
+                        while client.sent < each {
+                            client.step().await;
+                        }
                     });
                     block_on(join_all(tasks));
                 });
             }
-            scope.spawn(|| self.operate());
+            scope.spawn(|| self.operate(time));
         });
-        // What came of it all.
-        block_on(async {
-            let mut client = Client::new(&self, THREADS * TASKS);
-            for key in KEYS.iter().chain(&NUMBERS).chain(&LISTS) {
-                client.send(Request::get(*key).into()).await;
-            }
-            client.send(Request::scan(Span::all()).into()).await;
-        });
-        self.history.into_inner().expect("no client panicked")
+        block_on(self.look_at_everything());
+        self.into_history()
     }
 
     /// Splits ranges and collects versions, while the others are at work.
-    fn operate(&self) {
+    fn operate(&self, time: &ManualSource) {
         let mut choices = Choices::random(self.seed ^ 0x5eed);
         for key in SPLITS {
             for _ in 0..choices.below(400) {
                 thread::yield_now();
             }
             if block_on(self.store.split(key)).is_ok() {
-                self.with(|history| history.splits += 1);
+                self.has_split();
             }
             for _ in 0..choices.below(400) {
                 thread::yield_now();
             }
-            self.time.advance(Duration::from_nanos(1));
+            time.advance(Duration::from_nanos(1));
             let threshold = self.store.clock().now();
             self.store
                 .collect_garbage(threshold)
                 .expect("the clock has been there");
-            let ended = self.moments.next();
-            // The logical part is left out.
-            let threshold = Timestamp::new(threshold.wall, 0);
-            self.with(|history| history.collections.push(Collection { threshold, ended }));
+            self.has_collected(threshold);
         }
+    }
+}
+
+impl<'a, S: Asked> Clients<'a, S> {
+    pub(crate) fn new(store: &'a S, seed: u64) -> Self {
+        Self {
+            store,
+            seed,
+            moments: Moments::default(),
+            history: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn client(&'a self, number: u64) -> Client<'a, S> {
+        Client {
+            of: self,
+            number,
+            choices: Choices::random(self.seed << 8 | number),
+            sent: 0,
+            seen: BTreeMap::new(),
+            times: Vec::new(),
+        }
+    }
+
+    /// Reads all that came of it.
+    pub(crate) async fn look_at_everything(&self) {
+        let mut client = self.client(CLIENTS);
+        for key in KEYS.iter().chain(&NUMBERS).chain(&LISTS) {
+            client.send(Request::get(*key).into()).await;
+        }
+        client.send(Request::scan(Span::all()).into()).await;
+    }
+
+    /// Notes that a range was split.
+    pub(crate) fn has_split(&self) {
+        self.with(|history| history.splits += 1);
+    }
+
+    /// Notes that versions below a timestamp have been collected.
+    pub(crate) fn has_collected(&self, threshold: Timestamp) {
+        let ended = self.moments.next();
+        // The logical part is left out.
+        let threshold = Timestamp::new(threshold.wall, 0);
+        self.with(|history| history.collections.push(Collection { threshold, ended }));
+    }
+
+    /// All that happened; what was applied is not known here.
+    pub(crate) fn into_history(self) -> History {
+        self.history.into_inner().expect("no client panicked")
     }
 
     fn with(&self, f: impl FnOnce(&mut History)) {
@@ -110,26 +159,19 @@ impl<'a> Clients<'a> {
     }
 }
 
-impl<'a> Client<'a> {
-    fn new(of: &'a Clients<'a>, number: u64) -> Self {
-        Self {
-            of,
-            number,
-            choices: Choices::random(of.seed << 8 | number),
-            sent: 0,
-            seen: BTreeMap::new(),
-            times: Vec::new(),
-        }
+impl<S: Asked> Client<'_, S> {
+    /// How many batches it has sent.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
     }
 
-    async fn run(&mut self, batches: usize) {
-        while (self.sent as usize) < batches {
-            if self.choices.one_in(5) {
-                self.append().await;
-            } else {
-                let batch = self.batch();
-                self.send(batch).await;
-            }
+    /// Sends a batch, or two.
+    pub(crate) async fn step(&mut self) {
+        if self.choices.one_in(5) {
+            self.append().await;
+        } else {
+            let batch = self.batch();
+            self.send(batch).await;
         }
     }
 
@@ -165,13 +207,10 @@ impl<'a> Client<'a> {
             mark = Some(value);
         }
         self.sent += 1;
-        // The last client, who looks at what came of it all, is patient.
-        let cancelled = match self.number < THREADS * TASKS && self.choices.one_in(6) {
-            true => Either::Left(after(self.choices.below(12))),
-            false => Either::Right(pending()),
-        };
+        let is_impatient = self.number < CLIENTS && self.choices.one_in(6);
+        let patience = is_impatient.then(|| self.choices.below(12));
         let began = self.of.moments.next();
-        let answer = self.of.store.send_until(cancelled, batch.clone()).await;
+        let answer = self.of.store.ask(batch.clone(), patience).await;
         let ended = self.of.moments.next();
         let outcome = match answer {
             Ok(reply) => {

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// What a transaction did.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Done {
+pub(crate) struct Done {
     /// The lists that it read, as they were before it appended anything: the numbers of the transactions that
     /// appended to them.
     pub reads: Vec<(usize, Vec<usize>)>,
@@ -24,7 +24,7 @@ pub(super) struct Done {
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It took place.
     #[default]
     Committed,
