@@ -162,6 +162,9 @@ const NO_MARKS: &str = "a snapshot that does not begin with its marks";
 /// is recorded afterwards: whatever comes then, the rest of the log or another snapshot, leads to the same versions, and until
 /// then nobody reads them.
 ///
+/// The marks come first: raising the threshold collects, and what the sender still has below it (applied after it had collected, but
+/// evaluated before) is to stay, as on all other nodes.
+///
 /// Memory: a piece, or the versions of one key, if those are more.
 pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<(), Failure> {
     let mut pieces = snapshot.into_pieces()?;
@@ -169,6 +172,11 @@ pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<()
     let Content::Marks(marks) = postcard::from_bytes(&first)? else {
         return Err(NO_MARKS.into());
     };
+    let [ceiling, threshold] = marks.map(|(wall, logical)| Timestamp::new(wall, logical));
+    engine.raise_ceiling(ceiling)?;
+    if threshold > engine.marks().threshold {
+        engine.collect(threshold)?;
+    }
     // All keys below are as they should be.
     let mut from = Key::new();
     let mut rows: Vec<(Key, Version)> = Vec::new();
@@ -189,13 +197,7 @@ pub(crate) fn install(engine: &dyn Records, snapshot: SnapshotData) -> Result<()
         }
         rows = rest;
     }
-    engine.replace(&Span::starting_at(from), rows)?;
-    let [ceiling, threshold] = marks.map(|(wall, logical)| Timestamp::new(wall, logical));
-    engine.raise_ceiling(ceiling)?;
-    if threshold > engine.marks().threshold {
-        engine.collect(threshold)?;
-    }
-    Ok(())
+    Ok(engine.replace(&Span::starting_at(from), rows)?)
 }
 
 impl Row {

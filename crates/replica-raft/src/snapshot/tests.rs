@@ -37,6 +37,22 @@ fn transfer(from: &MemEngine, to: &MemEngine) -> usize {
 }
 
 #[test]
+fn what_the_sender_has_below_its_threshold_arrives_too() {
+    let from = engine(&[("a", 9)], 1);
+    from.collect(Timestamp::new(20, 0)).unwrap();
+    // Proposed before the collection, and applied after it.
+    let late = |wall| WriteBatch {
+        timestamp: Timestamp::new(wall, 0),
+        writes: vec![(Key::from("a"), None)],
+    };
+    from.apply(vec![late(10), late(11)]).unwrap();
+    let to = engine(&[("a", 3)], 1);
+    transfer(&from, &to);
+    assert_eq!(content(&to).1.len(), 3);
+    assert_eq!(content(&to), content(&from));
+}
+
+#[test]
 fn all_that_was_sent_arrives_and_nothing_else_is_left() {
     // So that pieces end within keys, and a key has several pieces.
     let from = engine(
