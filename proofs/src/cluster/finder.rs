@@ -10,7 +10,7 @@ use spanlatch_replica::{Batch, Cause, Error, Reply, Request, Serve};
 use spanlatch_replica_raft::{Node, NodeId};
 use spanset::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::group::{IDS, name};
 use super::network::{CLIENT, Network};
@@ -69,14 +69,20 @@ impl Finder {
                     self.0.leader.store(next, Ordering::Relaxed);
                     last = error;
                 }
-                other => return other,
+                other => {
+                    if let Err(Error::Ambiguous(_)) = &other {
+                        let next = self.choose(|choices| choices.of(&IDS));
+                        self.0.leader.store(next, Ordering::Relaxed);
+                    }
+                    return other;
+                }
             }
             sleep(Duration::from_millis(20)).await;
         }
         Err(last)
     }
 
-    /// Sends it to a node, and waits for the answer.
+    /// Sends it to a node, and waits for the answer, a while: who was cut off does not know what became of it.
     async fn ask_node(
         &self,
         to: NodeId,
@@ -105,7 +111,11 @@ impl Finder {
                 }
             }
         });
-        told.await.unwrap_or(Err(lost))
+        let patience = Duration::from_millis(50 + self.choose(|choices| choices.below(400)) as u64);
+        match timeout(patience, told).await {
+            Ok(Ok(served)) => served,
+            Ok(Err(_)) | Err(_) => Err(lost),
+        }
     }
 }
 

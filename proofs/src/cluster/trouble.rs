@@ -44,7 +44,11 @@ pub(super) async fn make(
         let leader = group.leaders().last().copied();
         let any = choices.of(&IDS);
         match choices.below(16) {
-            0 | 1 => isolate(group, &mut troubles, leader.unwrap_or(any)),
+            0 | 1 => {
+                isolate(group, &mut troubles, leader.unwrap_or(any));
+                // Others may have another leader then, of whom it knows nothing.
+                sleep(Duration::from_millis(choices.below(1_500) as u64)).await;
+            }
             2 => {
                 let other = choices.of(&IDS);
                 cut(group, &mut troubles, any, other);
