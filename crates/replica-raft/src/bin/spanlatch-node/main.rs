@@ -193,11 +193,13 @@ fn config(cli: &Cli, metrics: ReplicaMetrics) -> Result<Config, Failure> {
                 .max_in_flight(max_in_flight)
         }
     };
+    let usual = Config::new(cli.id, cli.peers.clone(), engine, transport, metrics);
     Ok(Config {
         store: Arc::new(store),
         heartbeat: cli.heartbeat,
         election_timeout: cli.election_timeout,
-        ..Config::new(cli.id, cli.peers.clone(), engine, transport, metrics)
+        folder: cli.data.clone().unwrap_or(usual.folder),
+        ..usual
     })
 }
 
