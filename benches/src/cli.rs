@@ -71,6 +71,9 @@ pub struct Options {
     /// Worker threads, each pinned to a core [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     pub cores: Option<usize>,
+    /// Only rows of so many nodes, 1 or 3; a workload of your own runs on so many [default: 1]
+    #[arg(long, value_name = "N", value_parser = nodes)]
+    pub nodes: Option<usize>,
     /// Runs of each side, at most 100 [default: 5]
     #[arg(long, value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
@@ -214,6 +217,13 @@ impl Cli {
             Command::Micro(micro) => Job::Micro(micro),
             Command::Compare(compare) => Job::Compare(compare),
         })
+    }
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes @ (1 | 3)) => Ok(nodes),
+        _ => Err("must be 1 or 3".to_owned()),
     }
 }
 

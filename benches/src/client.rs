@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use spanlatch_kv::{Db, Error};
-use spanlatch_replica::{Batch, Latches, Request, Response, Serve, Store};
+use spanlatch_replica::{Batch, Request, Response, Serve};
 use spanset::{Span, Timestamp};
 
 use crate::workload::Operation;
@@ -33,16 +33,16 @@ impl fmt::Display for ClientKind {
 
 /// A worker's way to a store.
 #[derive(Debug)]
-pub enum Client<L> {
+pub enum Client<S> {
     /// Batches.
-    Store(Store<L>),
+    Store(S),
     /// Transactions.
-    Txn(Db<Store<L>>),
+    Txn(Db<S>),
 }
 
-impl<L: Latches> Client<L> {
+impl<S: Serve> Client<S> {
     /// A client of that kind.
-    pub fn new(kind: ClientKind, store: Store<L>) -> Self {
+    pub fn new(kind: ClientKind, store: S) -> Self {
         match kind {
             ClientKind::Store => Self::Store(store),
             ClientKind::Txn => Self::Txn(Db::new(store)),
@@ -62,7 +62,7 @@ impl<L: Latches> Client<L> {
     }
 }
 
-async fn batch<L: Latches>(store: &Store<L>, operation: &Operation) -> Result<Timestamp> {
+async fn batch<S: Serve>(store: &S, operation: &Operation) -> Result<Timestamp> {
     let batch = match operation {
         Operation::Read(keys) => keys.iter().cloned().map(Request::get).collect(),
         Operation::Scan => Batch::from(Request::scan(Span::all())),

@@ -161,7 +161,7 @@ mod tests {
             duration: Duration::from_secs(1),
         };
         let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
-        results.rows = rows(&Choice::Selection, 2)?
+        results.rows = rows(&Choice::Selection, 2, None)?
             .iter()
             .map(Measured::new)
             .collect();

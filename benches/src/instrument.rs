@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use spanlatch::OnPoison;
 use spanlatch_replica::{Error, Latches};
 use spanset::SpanSet;
@@ -26,7 +27,7 @@ pub struct Meter {
 }
 
 /// A reading of a [`Meter`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Acquisitions that had to wait.
     pub waits: u64,

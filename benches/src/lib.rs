@@ -11,6 +11,7 @@ pub mod workload;
 
 pub mod check;
 pub mod client;
+pub mod cluster;
 pub mod instrument;
 pub mod run;
 pub mod session;

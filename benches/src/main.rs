@@ -94,8 +94,8 @@ fn dispatch(cli: Cli) -> Result<End, Failure> {
 fn run(choice: Choice, options: &Options) -> Result<End, Failure> {
     let plan = Plan::of(choice, options).map_err(Failure::Usage)?;
     if options.list {
-        let text = list(&plan.choice, plan.cores.count(), options.filter.as_ref())
-            .map_err(Failure::Usage)?;
+        let (cores, filter) = (plan.cores.count(), options.filter.as_ref());
+        let text = list(&plan.choice, cores, options.nodes, filter).map_err(Failure::Usage)?;
         return print(&text).map_err(Failure::Broken);
     }
     plan.run(options)
@@ -161,7 +161,8 @@ struct Plan {
 impl Plan {
     fn of(choice: Choice, options: &Options) -> Result<Self> {
         let cores = Cores::first(options.cores.unwrap_or_else(Cores::available))?;
-        let rows = chosen(&choice, cores.count(), options.filter.as_ref())?;
+        let (nodes, filter) = (options.nodes, options.filter.as_ref());
+        let rows = chosen(&choice, cores.count(), nodes, filter)?;
         let runs = options.runs.unwrap_or(RUNS);
         let usual = if options.quick { QUICK } else { USUAL };
         let timing = Timing {
@@ -173,9 +174,7 @@ impl Plan {
                 bail!("--list has no --format json");
             }
         } else if rows.is_empty() {
-            bail!(nothing_matches(&choice, options.filter.as_ref()));
-        } else if let Some(reason) = rows.iter().map(Row::unavailable).min().flatten() {
-            bail!("none of these rows runs: nodes=3 {reason}");
+            bail!(nothing_matches(&choice, nodes, filter));
         }
         Ok(Self {
             choice,

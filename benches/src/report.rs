@@ -222,13 +222,8 @@ fn foot(page: &mut String, results: &Results) -> Result<()> {
     for line in nothing_ran(&pairs, &Sides::default()) {
         writeln!(page, "<li>{}.</li>", escape(&line))?;
     }
-    for (name, reason) in &results.unavailable {
-        writeln!(
-            page,
-            "<li>Not run: {}: {}.</li>",
-            escape(name),
-            escape(reason)
-        )?;
+    for note in results.notes() {
+        writeln!(page, "<li>{}.</li>", escape(note))?;
     }
     writeln!(
         page,
@@ -297,16 +292,13 @@ mod tests {
             let latencies = (1..1000).map(move |n| n * n * scale);
             Sample::new(latencies, Duration::from_secs(1), Latching::default())
         };
-        for row in rows(&Choice::Selection, 2)? {
+        for row in rows(&Choice::Selection, 2, None)? {
             let mut measured = Measured::new(&row);
             measured.old = (10..15).map(sample).collect();
             measured.new = (5..10).map(sample).collect();
             results.rows.push(measured);
         }
-        results.unavailable.push((
-            "kv0/cores=2/nodes=3/splits=0".to_owned(),
-            "a <reason>".to_owned(),
-        ));
+        results.rows[0].note = Some("a <note>".to_owned());
         Ok(results)
     }
 
@@ -321,7 +313,7 @@ mod tests {
         for outside in ["src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert!(page.contains("a &lt;reason&gt;"));
+        assert!(page.contains("a &lt;note&gt;"));
         Ok(())
     }
 

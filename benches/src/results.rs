@@ -1,5 +1,6 @@
 //! What a session measured, as it is saved.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
@@ -35,8 +36,6 @@ pub struct Results {
     pub ended_early: Option<String>,
     /// What was measured.
     pub rows: Vec<Measured>,
-    /// What was chosen and cannot run, with the reason.
-    pub unavailable: Vec<(String, String)>,
 }
 
 /// A machine.
@@ -78,6 +77,9 @@ pub struct Settings {
 pub struct Measured {
     /// Its name.
     pub name: String,
+    /// What has to be said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The published row that it is shown beside.
     pub beside: Option<Beside>,
     /// The predecessor's samples, in the order in which they were taken.
@@ -102,6 +104,12 @@ pub struct Beside {
 }
 
 impl Results {
+    /// What has to be said of rows, each once.
+    pub fn notes(&self) -> BTreeSet<&str> {
+        let notes = self.rows.iter().filter_map(|row| row.note.as_deref());
+        notes.collect()
+    }
+
     /// A session that begins now.
     pub fn begin(
         choice: &Choice,
@@ -130,7 +138,6 @@ impl Results {
             },
             ended_early: None,
             rows: Vec::new(),
-            unavailable: Vec::new(),
         }
     }
 
@@ -196,6 +203,7 @@ impl Measured {
         });
         Self {
             name: row.name.clone(),
+            note: None,
             beside,
             old: Vec::new(),
             new: Vec::new(),
@@ -227,7 +235,7 @@ mod tests {
             duration: Duration::from_secs(1),
         };
         let mut results = Results::begin(&Choice::Selection, EngineKind::Mem, 2, 5, timing);
-        results.rows = rows(&Choice::Selection, 2)?
+        results.rows = rows(&Choice::Selection, 2, None)?
             .iter()
             .map(Measured::new)
             .collect();

@@ -1,6 +1,9 @@
 //! One run of a workload on a fresh store.
 
+use std::fmt;
 use std::future::poll_fn;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
@@ -9,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use core_affinity::CoreId;
-use spanlatch_replica::{Latches, Store};
-use tokio::runtime::{Builder, Runtime};
+use spanlatch_replica::{Latches, Serve, Store};
+use tokio::runtime::{Builder, Runtime, RuntimeMetrics};
 use tokio::task::JoinHandle;
 
 use crate::check::{Acknowledged, check};
@@ -21,7 +24,7 @@ use crate::storage::Storage;
 use crate::workload::{Generator, Operation, Workload};
 
 /// How long operations may go on after the end: the largest batches take a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The machine's cores that one worker thread each is pinned to.
 #[derive(Clone, Debug)]
@@ -57,8 +60,16 @@ impl Cores {
         self.0.len()
     }
 
+    /// These, so many at a time.
+    pub(crate) fn split(&self, each: usize) -> Vec<Self> {
+        self.0
+            .chunks(each)
+            .map(|part| Self(part.to_vec()))
+            .collect()
+    }
+
     /// An executor with a worker thread on each core.
-    fn runtime(&self) -> Result<Runtime> {
+    pub(crate) fn builder(&self) -> Builder {
         let cores = self.0.clone();
         let started = AtomicUsize::new(0);
         let pin = move || {
@@ -66,11 +77,29 @@ impl Cores {
                 core_affinity::set_for_current(*core);
             }
         };
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(self.0.len())
-            .on_thread_start(pin)
-            .build();
-        runtime.context("the worker threads cannot be started")
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(self.0.len()).on_thread_start(pin);
+        builder
+    }
+}
+
+/// Their numbers, as they are parsed: `0,1`.
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(|core| core.id.to_string()).collect();
+        f.write_str(&numbers.join(","))
+    }
+}
+
+impl FromStr for Cores {
+    type Err = ParseIntError;
+
+    fn from_str(numbers: &str) -> Result<Self, ParseIntError> {
+        let cores = numbers.split(',').map(|number| {
+            let id = number.parse()?;
+            Ok(CoreId { id })
+        });
+        cores.collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -133,7 +162,8 @@ pub fn run<L: Latches>(
 ) -> Result<Option<Sample>> {
     // Its folder is removed when all that uses it is gone.
     let opened = place.storage.open()?;
-    let runtime = cores.runtime()?;
+    let runtime = cores.builder().build();
+    let runtime = runtime.context("the worker threads cannot be started")?;
     let meter = Arc::new(Meter::new());
     let metered = Arc::clone(&meter);
     let (store, applier) = Store::builder()
@@ -142,6 +172,48 @@ pub fn run<L: Latches>(
         .build_latched(move |_| Instrumented::new(latches(), Arc::clone(&metered)));
     let applier = opened.start(applier, &runtime);
 
+    let client = || Client::new(place.client, store.clone());
+    let gauges = || Ok((meter.read(), busy(&runtime.metrics(), cores.count())));
+    let elapsed = |since| {
+        elapsed(since);
+        Ok(())
+    };
+    let driven = drive(&runtime, workload, client, timing, stop, gauges, elapsed)?;
+    check(&store, driven.acknowledged).context("the self-check after the run failed")?;
+    drop(store);
+    runtime.block_on(applier).context("the applier panicked")?;
+    if stop.asked() {
+        return Ok(None);
+    }
+    let gauges = [driven.begin, driven.end];
+    let latching = latching(gauges, driven.latencies.len(), timing.duration);
+    Ok(Some(Sample::new(
+        driven.latencies,
+        timing.duration,
+        latching,
+    )))
+}
+
+/// What the workers did, and what gauges showed when the window began and when it ended.
+pub(crate) struct Driven<G> {
+    /// All writes.
+    pub(crate) acknowledged: Vec<Acknowledged>,
+    /// Of the operations that ended in the window, in nanoseconds.
+    pub(crate) latencies: Vec<u64>,
+    pub(crate) begin: G,
+    pub(crate) end: G,
+}
+
+/// Has the workers of a workload operate until the time is over, and waits for them. If `elapsed` fails, that ends it.
+pub(crate) fn drive<S: Serve, G>(
+    runtime: &Runtime,
+    workload: &Workload,
+    client: impl Fn() -> Client<S>,
+    timing: Timing,
+    stop: &Stop,
+    mut gauges: impl FnMut() -> Result<G>,
+    mut elapsed: impl FnMut(Duration) -> Result<()>,
+) -> Result<Driven<G>> {
     let start = Instant::now();
     let window = Window {
         begin: start + timing.warm_up,
@@ -150,27 +222,26 @@ pub fn run<L: Latches>(
     let workers: Vec<JoinHandle<Result<Record>>> = workload
         .generators()
         .into_iter()
-        .map(|generator| {
-            let client = Client::new(place.client, store.clone());
-            runtime.spawn(work(client, generator, window, stop.clone()))
-        })
+        .map(|generator| runtime.spawn(work(client(), generator, window, stop.clone())))
         .collect();
+    // Before the time is over only after a failure.
+    let has_failed = || workers.iter().any(JoinHandle::is_finished);
 
-    let gauges = || (meter.read(), busy(&runtime, cores.count()));
-    let mut wait_until = |until: Instant| {
+    let mut wait_until = |until: Instant| -> Result<G> {
         while let Some(left) = until.checked_duration_since(Instant::now())
             && !stop.asked()
+            && !has_failed()
         {
             thread::sleep(left.min(Duration::from_millis(100)));
-            elapsed(start.elapsed());
+            elapsed(start.elapsed())?;
         }
-        let reading = gauges();
+        let reading = gauges()?;
         // Even if the time was over before the loop began.
-        elapsed(start.elapsed());
-        reading
+        elapsed(start.elapsed())?;
+        Ok(reading)
     };
-    let at_begin = wait_until(window.begin);
-    let at_end = wait_until(window.end);
+    let begin = wait_until(window.begin)?;
+    let end = wait_until(window.end)?;
 
     let patience = window.end + PATIENCE;
     while workers.iter().any(|worker| !worker.is_finished()) {
@@ -179,25 +250,19 @@ pub fn run<L: Latches>(
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let mut records = Vec::with_capacity(workers.len());
+    let mut acknowledged = Vec::new();
+    let mut latencies = Vec::new();
     for worker in workers {
-        records.push(runtime.block_on(worker).context("a worker panicked")??);
+        let record = runtime.block_on(worker).context("a worker panicked")??;
+        acknowledged.extend(record.acknowledged);
+        latencies.extend(record.latencies);
     }
-    let acknowledged = records
-        .iter_mut()
-        .flat_map(|record| record.acknowledged.drain(..))
-        .collect();
-    check(&store, acknowledged).context("the self-check after the run failed")?;
-    drop(store);
-    runtime.block_on(applier).context("the applier panicked")?;
-    if stop.asked() {
-        return Ok(None);
-    }
-
-    let ops = records.iter().map(|record| record.latencies.len()).sum();
-    let latching = latching(at_begin, at_end, ops, timing.duration);
-    let latencies = records.into_iter().flat_map(|record| record.latencies);
-    Ok(Some(Sample::new(latencies, timing.duration, latching)))
+    Ok(Driven {
+        acknowledged,
+        latencies,
+        begin,
+        end,
+    })
 }
 
 /// When operations count: those that end in it.
@@ -217,8 +282,8 @@ struct Record {
 }
 
 /// One worker: an operation at a time until the window ends.
-async fn work<L: Latches>(
-    client: Client<L>,
+async fn work<S: Serve>(
+    client: Client<S>,
     mut generator: Generator,
     window: Window,
     stop: Stop,
@@ -262,17 +327,15 @@ async fn arrive() {
 }
 
 /// How long the worker threads have been busy, all together.
-fn busy(runtime: &Runtime, workers: usize) -> Duration {
-    let metrics = runtime.metrics();
+pub(crate) fn busy(metrics: &RuntimeMetrics, workers: usize) -> Duration {
     (0..workers)
         .map(|worker| metrics.worker_total_busy_duration(worker))
         .sum()
 }
 
 /// What meter and threads say about the window.
-fn latching(
-    begin: (Reading, Duration),
-    end: (Reading, Duration),
+pub(crate) fn latching(
+    [begin, end]: [(Reading, Duration); 2],
     ops: usize,
     window: Duration,
 ) -> Latching {
@@ -461,6 +524,16 @@ mod tests {
             )?,
             None
         );
+        Ok(())
+    }
+
+    #[test]
+    fn cores_are_named_by_their_numbers() -> Result<()> {
+        let all = Cores::first(Cores::available())?;
+        assert_eq!(all.to_string().parse::<Cores>()?.0, all.0);
+        let parts = all.split(1);
+        assert_eq!(parts.len(), all.count());
+        assert!("".parse::<Cores>().is_err() && "0,".parse::<Cores>().is_err());
         Ok(())
     }
 

@@ -4,14 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use spanlatch::Manager;
 
+use crate::cluster;
 use crate::predecessor::Predecessor;
 use crate::results::{Measured, Results};
 use crate::run::{Cores, Place, Stop, Timing, run};
 use crate::sample::Sample;
 use crate::suite::Row;
-use crate::workload::Workload;
 
 /// What is measured, and how often.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct Session<'a> {
 }
 
 /// One of the two that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Side {
     /// The predecessor.
     Old,
@@ -58,14 +59,9 @@ pub struct Progress<'a> {
 }
 
 impl Session<'_> {
-    /// How long it takes, the checks between the runs apart.
+    /// How long it takes, but for what is between the runs: checks, and the start of nodes.
     pub fn total(&self) -> Duration {
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| row.unavailable().is_none())
-            .count();
-        let runs = self.runs.saturating_mul(2).saturating_mul(rows);
+        let runs = self.runs.saturating_mul(2).saturating_mul(self.rows.len());
         let runs = u32::try_from(runs).unwrap_or(u32::MAX);
         self.timing.total().saturating_mul(runs)
     }
@@ -83,13 +79,8 @@ impl Session<'_> {
     ) -> Result<()> {
         let mut done = Duration::ZERO;
         for row in self.rows {
-            if let Some(reason) = row.unavailable() {
-                results
-                    .unavailable
-                    .push((row.name.clone(), reason.to_owned()));
-                continue;
-            }
             let mut measured = Measured::new(row);
+            measured.note = (row.nodes > 1).then(|| cluster::note(row.nodes, self.cores));
             let order = (0..self.runs).flat_map(|run| match run % 2 {
                 0 => [Side::Old, Side::New],
                 _ => [Side::New, Side::Old],
@@ -103,7 +94,7 @@ impl Session<'_> {
                         done,
                     });
                 };
-                match self.run(side, &row.workload, tick) {
+                match self.run(side, row, tick) {
                     Ok(Some(sample)) => match side {
                         Side::Old => measured.old.push(sample),
                         Side::New => measured.new.push(sample),
@@ -131,12 +122,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn run(
-        &self,
-        side: Side,
-        workload: &Workload,
-        tick: impl FnMut(Duration),
-    ) -> Result<Option<Sample>> {
+    fn run(&self, side: Side, row: &Row, tick: impl FnMut(Duration)) -> Result<Option<Sample>> {
+        let Row {
+            workload, nodes, ..
+        } = row;
         let Self {
             place,
             cores,
@@ -144,8 +133,8 @@ impl Session<'_> {
             stop,
             ..
         } = self;
-        match side {
-            Side::Old => run(
+        match (nodes, side) {
+            (1, Side::Old) => run(
                 workload,
                 Predecessor::new,
                 place,
@@ -154,7 +143,16 @@ impl Session<'_> {
                 stop,
                 tick,
             ),
-            Side::New => run(workload, Manager::new, place, cores, *timing, stop, tick),
+            (1, Side::New) => run(workload, Manager::new, place, cores, *timing, stop, tick),
+            _ => {
+                let setup = cluster::Setup {
+                    nodes: *nodes,
+                    side,
+                    workload,
+                    place,
+                };
+                cluster::run(&setup, cores, *timing, stop, tick)
+            }
         }
     }
 }
@@ -166,8 +164,8 @@ mod tests {
     use super::*;
     use crate::client::ClientKind;
     use crate::storage::{EngineKind, Storage};
-    use crate::suite::{Choice, Suite, rows};
-    use crate::workload::Flags;
+    use crate::suite::{Choice, rows};
+    use crate::workload::{Flags, Workload};
 
     const SHORT: Timing = Timing {
         warm_up: Duration::from_millis(1),
@@ -175,7 +173,11 @@ mod tests {
     };
 
     fn own_row() -> Result<Vec<Row>> {
-        rows(&Choice::Own(Box::new(Workload::new(Flags::default())?)), 1)
+        rows(
+            &Choice::Own(Box::new(Workload::new(Flags::default())?)),
+            1,
+            None,
+        )
     }
 
     /// Measures three runs a side, asking to stop once so much is done.
@@ -224,16 +226,6 @@ mod tests {
             (1, 2)
         );
         assert_eq!(results.ended_early.as_deref(), Some("interrupted"));
-        Ok(())
-    }
-
-    #[test]
-    fn rows_that_cannot_run_are_listed_with_the_reason() -> Result<()> {
-        let mut rows = rows(&Choice::Suite(Suite::Standard), 1)?;
-        rows.retain(|row| row.nodes == 3);
-        let results = measure(&rows, Duration::MAX)?;
-        assert_eq!((results.rows.len(), results.unavailable.len()), (0, 4));
-        assert!(results.unavailable[0].1.contains("replication"));
         Ok(())
     }
 }

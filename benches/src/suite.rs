@@ -106,20 +106,14 @@ pub struct Row {
     pub published: Option<PublishedRow>,
 }
 
-impl Row {
-    /// Why it cannot run yet, if it cannot.
-    pub fn unavailable(&self) -> Option<&'static str> {
-        (self.nodes > 1).then_some("comes with replication, in a later release")
-    }
-}
-
-/// The published rows that a choice stands for, in their order; none for a workload of one's own.
+/// The published rows that a choice stands for, in their order, or only those of so many nodes; none for a workload of one's own.
 ///
 /// # Errors
 ///
 /// If the published table is malformed.
-pub fn published_rows(choice: &Choice) -> Result<Vec<PublishedRow>> {
+pub fn published_rows(choice: &Choice, nodes: Option<usize>) -> Result<Vec<PublishedRow>> {
     let mut rows = published()?;
+    rows.retain(|row| nodes.is_none_or(|nodes| row.name.nodes == nodes));
     rows.retain(|row| match choice {
         Choice::Selection => {
             let RowName {
@@ -137,17 +131,18 @@ pub fn published_rows(choice: &Choice) -> Result<Vec<PublishedRow>> {
     Ok(rows)
 }
 
-/// The rows of a choice on this many cores: one for each published configuration.
+/// The rows of a choice on this many cores: one for each published configuration, or only those of so many nodes. A workload of
+/// one's own runs on one node, unless another number is given.
 ///
 /// # Errors
 ///
 /// If the published table is malformed, or holds a workload that breaks its own rules.
-pub fn rows(choice: &Choice, cores: usize) -> Result<Vec<Row>> {
+pub fn rows(choice: &Choice, cores: usize, nodes: Option<usize>) -> Result<Vec<Row>> {
     if let Choice::Own(workload) = choice {
-        return Ok(vec![own_row(workload, cores)?]);
+        return Ok(vec![own_row(workload, cores, nodes.unwrap_or(1))?]);
     }
     let mut rows: Vec<Row> = Vec::new();
-    for published in published_rows(choice)? {
+    for published in published_rows(choice, nodes)? {
         let name = RowName {
             cores,
             ..published.name
@@ -178,13 +173,13 @@ pub fn rows(choice: &Choice, cores: usize) -> Result<Vec<Row>> {
 }
 
 /// A row under the published form of its name, followed by what has no place in one.
-fn own_row(workload: &Workload, cores: usize) -> Result<Row> {
+fn own_row(workload: &Workload, cores: usize, nodes: usize) -> Result<Row> {
     let flags = workload.flags();
     let like_published = Flags::named(workload.name(), flags.splits);
     let row = RowName {
         workload: workload.name(),
         cores,
-        nodes: 1,
+        nodes,
         splits: flags.splits,
     };
     let mut name = row.to_string();
@@ -207,7 +202,7 @@ fn own_row(workload: &Workload, cores: usize) -> Result<Row> {
         name += &format!("/concurrency={}", flags.concurrency);
     }
     let published = if *flags == like_published {
-        let all = rows(&Choice::All, cores)?;
+        let all = rows(&Choice::All, cores, None)?;
         all.into_iter()
             .find(|known| known.name == name)
             .and_then(|known| known.published)
@@ -217,7 +212,7 @@ fn own_row(workload: &Workload, cores: usize) -> Result<Row> {
     Ok(Row {
         name,
         workload: workload.clone(),
-        nodes: 1,
+        nodes,
         published,
     })
 }
@@ -230,27 +225,23 @@ mod tests {
         let mut flags = Flags::default();
         change(&mut flags);
         let choice = Choice::Own(Box::new(Workload::new(flags)?));
-        Ok(rows(&choice, 2)?.remove(0))
+        Ok(rows(&choice, 2, None)?.remove(0))
     }
 
     #[test]
     fn seventy_published_rows_are_23_configurations_of_which_19_need_one_node() -> Result<()> {
-        assert_eq!(published_rows(&Choice::All)?.len(), 70);
-        let rows = rows(&Choice::All, 2)?;
+        assert_eq!(published_rows(&Choice::All, None)?.len(), 70);
+        let rows = rows(&Choice::All, 2, None)?;
         assert_eq!(rows.len(), 23);
-        assert_eq!(
-            rows.iter()
-                .filter(|row| row.unavailable().is_none())
-                .count(),
-            19
-        );
+        assert_eq!(rows.iter().filter(|row| row.nodes == 1).count(), 19);
+        assert_eq!(super::rows(&Choice::All, 2, Some(3))?.len(), 4);
         Ok(())
     }
 
     #[test]
     fn the_suites_together_are_everything() -> Result<()> {
         let sizes: Result<Vec<usize>> = Suite::ALL
-            .map(|suite| Ok(published_rows(&Choice::Suite(suite))?.len()))
+            .map(|suite| Ok(published_rows(&Choice::Suite(suite), None)?.len()))
             .into_iter()
             .collect();
         assert_eq!(sizes?, [24, 4, 6, 36]);
@@ -259,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_row_says_how_many_cores_it_has_here() -> Result<()> {
-        let rows = rows(&Choice::Suite(Suite::Motivating), 2)?;
+        let rows = rows(&Choice::Suite(Suite::Motivating), 2, None)?;
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(
             names,
@@ -276,7 +267,7 @@ mod tests {
     fn a_row_stands_beside_the_smallest_published_machine_unless_there_is_one_of_its_size()
     -> Result<()> {
         let cores = |suite, own| -> Result<Vec<usize>> {
-            let rows = rows(&suite, own)?;
+            let rows = rows(&suite, own, None)?;
             let mut cores: Vec<usize> = rows
                 .iter()
                 .filter_map(|row| Some(row.published.as_ref()?.name.cores))
@@ -293,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_selection_is_the_rows_that_it_names() -> Result<()> {
-        let rows = rows(&Choice::Selection, 2)?;
+        let rows = rows(&Choice::Selection, 2, None)?;
         let mut names: Vec<String> = rows
             .iter()
             .map(|row| row.workload.name().to_string())
@@ -310,6 +301,11 @@ mod tests {
         let known = own(|f| (f.read_percent, f.cycle_length) = (95, 5))?;
         assert_eq!(known.name, "kv95-c5/cores=2/nodes=1/splits=0");
         assert_eq!(known.published.map(|row| row.name.cores), Some(16));
+
+        let replicated = Choice::Own(Box::new(Workload::new(Flags::default())?));
+        let replicated = rows(&replicated, 2, Some(3))?.remove(0);
+        assert_eq!(replicated.name, "kv0/cores=2/nodes=3/splits=0");
+        assert_eq!(replicated.published.map(|row| row.name.nodes), Some(3));
 
         let odd =
             own(|f| (f.seed, f.sequential, f.concurrency, f.max_block_bytes) = (7, true, 8, 9))?;

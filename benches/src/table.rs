@@ -63,8 +63,8 @@ pub fn session(results: &Results) -> String {
     let mut text = all(&pairs, &Sides::default());
     let (engine, client) = (results.settings.engine, results.settings.client);
     let _ = writeln!(text, "\nengine: {engine}, client: {client}");
-    for (name, reason) in &results.unavailable {
-        let _ = writeln!(text, "not run: {name}: {reason}");
+    for note in results.notes() {
+        let _ = writeln!(text, "{note}");
     }
     text
 }
@@ -285,6 +285,7 @@ mod tests {
     fn measured(name: &str, beside: Option<Beside>, old: [u64; 5], new: [u64; 5]) -> Measured {
         Measured {
             name: name.to_owned(),
+            note: None,
             beside,
             old: samples(old),
             new: samples(new),
@@ -317,10 +318,7 @@ mod tests {
                 ..measured("kv95/cores=2/nodes=1/splits=0", None, old, old)
             },
         ];
-        results.unavailable.push((
-            "kv0/cores=2/nodes=3/splits=0".to_owned(),
-            "a reason".to_owned(),
-        ));
+        results.rows[0].note = Some("nodes=3: a note".to_owned());
         insta::assert_snapshot!(session(&results));
     }
 

@@ -8,6 +8,8 @@ use crate::command::Cargo;
 
 const PACKAGE: &str = "spanlatch-benches";
 const BINARY: &str = "spanlatch-bench";
+/// What it starts for each node of a group.
+const NODE: &str = "spanlatch-bench-node";
 /// Its allocator counts bytes, which would slow down the others.
 const KV_TXN: &str = "spanlatch-bench-kv-txn";
 
@@ -19,7 +21,7 @@ pub(crate) fn run(root: &Path, mut args: Vec<OsString>) -> anyhow::Result<ExitCo
         binary = KV_TXN;
     }
     let target = format!("--release -p {PACKAGE} --bin {binary}");
-    let built = Cargo::new(&format!("build {target}")).status(root)?;
+    let built = Cargo::new(&format!("build {target} --bin {NODE}")).status(root)?;
     if !built.success() {
         return Ok(ExitCode::FAILURE);
     }

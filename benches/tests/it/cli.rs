@@ -89,7 +89,12 @@ fn every_mistake_is_one_clear_line_and_exit_code_2() {
             "batch 1000, max-block-bytes 1000000",
         ),
         (&["--format", "xml"], "xml"),
-        (&["standard", "--filter", "nodes=3"], "replication"),
+        (&["--nodes", "2"], "1 or 3"),
+        (&["--nodes", "3"], "no row of selection has nodes=3"),
+        (
+            &["motivating", "--nodes", "3", "--filter", "kv95"],
+            "no row of motivating has nodes=3 and matches \"kv95\"",
+        ),
         (&["--out", "/dev/null/folder"], "/dev/null/folder"),
         (
             &["kv", "--read-percent", "80", "--span-percent", "30"],
@@ -149,12 +154,14 @@ fn the_list_has_all_seventy_published_rows_and_what_runs_for_them() {
     let stdout = text(&output.stdout);
     assert!(output.status.success());
     assert_eq!(stdout.lines().count(), 70);
-    assert_eq!(
-        stdout
+    let replicated = bench(&["standard", "--nodes", "3", "--list", "--cores", "1"]);
+    let replicated = text(&replicated.stdout);
+    assert_eq!(replicated.lines().count(), 12);
+    assert!(
+        replicated
             .lines()
-            .filter(|line| line.contains("comes with replication"))
-            .count(),
-        12
+            .all(|line| line.contains("runs as kv") && line.contains("/cores=1/nodes=3/")),
+        "{replicated}"
     );
     let line = stdout
         .lines()

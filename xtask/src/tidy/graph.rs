@@ -49,6 +49,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
             "spanlatch-kv",
             "spanlatch-metrics",
             "spanlatch-replica",
+            "spanlatch-replica-raft",
             "spanset",
         ],
     ),
