@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -114,6 +115,13 @@ impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// The end of what would otherwise wait for ever if something is wrong.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(60);
+    let ended = tokio::time::timeout(limit, future).await;
+    ended.unwrap_or_else(|_| panic!("it has not ended within {limit:?}"))
 }
 
 pub(crate) fn reply(wall: u64) -> Reply {

@@ -223,3 +223,49 @@ impl fmt::Display for Party {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use spanset::{Span, Timestamp};
+
+    use super::*;
+
+    fn batch() -> Batch {
+        let scan = Request::scan(Span::range("a", "b").expect("ascending"));
+        Batch::from(scan.limited(5))
+            .with(Request::conditional_put("k", Some("x".into()), "y"))
+            .at(Timestamp::new(5, 6))
+    }
+
+    #[test]
+    fn a_frame_is_read_as_it_was_made() {
+        let made = frame(u64::MAX, &Call::Batch(batch())).unwrap();
+        let (number, call) = whole::<(u64, Call)>(&made).unwrap();
+        assert_eq!(number, u64::MAX);
+        let Call::Batch(read) = call else {
+            panic!("{call:?}");
+        };
+        assert_eq!(read, batch());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = whole::<(u64, Call)>(&bytes);
+            let _ = whole::<(u64, Said)>(&bytes);
+            let _ = whole::<Hello>(&bytes);
+            let _ = whole::<Welcome>(&bytes);
+        }
+
+        #[test]
+        fn no_damaged_frame_does_harm(at: prop::sample::Index, bits in 1..=u8::MAX, length: prop::sample::Index) {
+            let mut frame = frame(7, &Call::Batch(batch())).unwrap().to_vec();
+            let at = at.index(frame.len());
+            frame[at] ^= bits;
+            let _ = whole::<(u64, Call)>(&frame);
+            frame.truncate(length.index(frame.len()));
+            let _ = whole::<(u64, Call)>(&frame);
+        }
+    }
+}

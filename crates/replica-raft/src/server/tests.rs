@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{BindError, Seats, Server};
-use crate::fake::{Fake, accept, connect, listen, nowhere, reply, term, vote, voted};
+use crate::fake::{Fake, accept, connect, listen, nowhere, reply, soon, term, vote, voted};
 use crate::transport::{Ask, CallError, Message, Transport};
 use crate::types::{NodeId, Vote};
 use crate::wire::{Call, End, Hello, IN_FLIGHT, MAX_FRAME, Party, QUEUE, Said, frame};
@@ -94,7 +94,7 @@ async fn calls_on_a_connection_that_breaks_fail_and_later_ones_connect_again() {
     let tcp = to(2, &address);
     assert_eq!(term(tcp.call(2, vote(1)).await.unwrap()), 1);
     node.stop().await;
-    let failed = tcp.call(2, vote(2)).await.unwrap_err();
+    let failed = soon(tcp.call(2, vote(2))).await.unwrap_err();
     assert!(
         matches!(failed, CallError::Unreachable { to: 2, .. }),
         "{failed}"
@@ -118,7 +118,7 @@ async fn a_call_under_way_fails_when_the_connection_breaks() {
     let (mut incoming, outgoing) = accept(&listener, 2).await;
     incoming.next::<Call>().await.unwrap();
     drop((incoming, outgoing));
-    let failed = call.await.unwrap().unwrap_err();
+    let failed = soon(call).await.unwrap().unwrap_err();
     assert!(
         matches!(failed, CallError::Unreachable { to: 2, .. }),
         "{failed}"
@@ -220,6 +220,28 @@ async fn whoever_speaks_another_version_is_told_on_both_sides() {
 }
 
 #[tokio::test]
+async fn nothing_large_is_read_of_whoever_has_not_said_who_it_is() {
+    let node = Fake::leading(2).start().await;
+    // Of a small one, it would be told that it is of another version.
+    let mut stream = TcpStream::connect(&node.address).await.unwrap();
+    stream.write_all(&2_000_u32.to_be_bytes()).await.unwrap();
+    stream.write_all(b"spanlatc\0\0\0\x09").await.unwrap();
+    let _ = stream.write_all(&[0; 2_000 - 12]).await;
+    let mut told = Vec::new();
+    let _ = soon(stream.read_to_end(&mut told)).await;
+    assert_eq!(told, b"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_says_nothing_is_disconnected() {
+    let node = Fake::leading(2).start().await;
+    let mut stream = TcpStream::connect(&node.address).await.unwrap();
+    let mut told = Vec::new();
+    soon(stream.read_to_end(&mut told)).await.unwrap();
+    assert_eq!(told, b"");
+}
+
+#[tokio::test]
 async fn a_message_that_is_too_large_is_not_sent_and_harms_nobody() {
     let node = Fake::leading(2).start().await;
     let tcp = to(2, &node.address);
@@ -316,7 +338,7 @@ async fn frames_that_are_too_large_or_make_no_sense_end_their_connection_and_no_
         stream.write_all(&nonsense).await.unwrap();
         // It is closed, though we have not closed it; with a reset, if it has left something unread.
         let mut told = Vec::new();
-        let _ = stream.read_to_end(&mut told).await;
+        let _ = soon(stream.read_to_end(&mut told)).await;
         assert_eq!(term(tcp.call(2, vote(2)).await.unwrap()), 2, "after {what}");
     }
     assert_serves(&node.address).await;
@@ -337,7 +359,7 @@ async fn a_frame_that_is_too_large_ends_the_connection_of_whoever_called_too() {
     stream.write_all(&welcome).await.unwrap();
     let too_large = u32::try_from(MAX_FRAME + 1).unwrap();
     stream.write_all(&too_large.to_be_bytes()).await.unwrap();
-    let failed = call.await.unwrap().unwrap_err();
+    let failed = soon(call).await.unwrap().unwrap_err();
     assert!(
         matches!(failed, CallError::Unreachable { to: 2, .. }),
         "{failed}"
@@ -385,8 +407,8 @@ async fn a_client_that_goes_away_cancels_what_it_has_sent() {
         [begins.recv().await.unwrap(), begins.recv().await.unwrap()];
     assert_eq!((first, second), (batch("a"), batch("b")));
     drop((incoming, frames));
-    first_ends.await.unwrap();
-    second_ends.await.unwrap();
+    soon(first_ends).await.unwrap();
+    soon(second_ends).await.unwrap();
     assert_serves(&node.address).await;
 }
 
@@ -405,7 +427,7 @@ async fn a_batch_that_is_taken_back_is_cancelled_and_no_other() {
         let frame = frame(number, &Call::Forget).unwrap();
         frames.send(frame).await.unwrap();
     }
-    ends.await.unwrap();
+    soon(ends).await.unwrap();
     let third = frame(3, &Call::Batch(Batch::new())).unwrap();
     frames.send(third).await.unwrap();
     begins.recv().await.unwrap();
@@ -438,7 +460,7 @@ async fn a_call_that_panics_ends_its_connection_and_no_other() {
     let (mut incoming, frames) = raw(&node.address).await;
     let call = frame(1, &Call::Batch(Batch::new())).unwrap();
     frames.send(call).await.unwrap();
-    assert!(incoming.next::<Said>().await.is_err());
+    assert!(soon(incoming.next::<Said>()).await.is_err());
     assert_serves(&node.address).await;
 }
 
