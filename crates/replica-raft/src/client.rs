@@ -55,7 +55,8 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// How long a batch may take, from the first try to the last.
+    /// How long a batch may take in all. In the last tenth of that it is sent nowhere any more: what was sent has that long to be
+    /// answered, lest it be ambiguous for no better reason.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -70,6 +71,13 @@ impl ClientOptions {
 
 /// Longer than anybody waits; a sum with any time is one, too.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Until when a batch has to be sent, and answered.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    sent: Instant,
+    answered: Instant,
+}
 
 /// What came of asking one node.
 enum Tried {
@@ -108,7 +116,12 @@ impl Client {
             options,
             leader,
         } = &*self.shared;
-        let deadline = Instant::now() + options.patience.min(FOR_EVER);
+        let patience = options.patience.min(FOR_EVER);
+        let deadline = Instant::now() + patience;
+        let until = Times {
+            sent: deadline - patience / 10,
+            answered: deadline,
+        };
         let writes = writes(&batch);
         let call = Call::Batch(batch);
         let mut asked = *leader.lock();
@@ -119,7 +132,7 @@ impl Client {
                 let reason = "the group has no nodes".into();
                 return Err(Error::Unreachable { reason });
             };
-            let (error, next) = match self.try_at(link, &call, writes, deadline).await {
+            let (error, next) = match self.try_at(link, &call, writes, until).await {
                 Tried::Done(served) => {
                     *leader.lock() = asked;
                     return served;
@@ -133,13 +146,13 @@ impl Client {
             if tries % links.len() == 0 {
                 sleep(options.pause).await;
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= until.sent {
                 return Err(error);
             }
         }
     }
 
-    async fn try_at(&self, link: &Link, call: &Call, writes: bool, deadline: Instant) -> Tried {
+    async fn try_at(&self, link: &Link, call: &Call, writes: bool, until: Times) -> Tried {
         let nobody = |reason: &str| {
             let error = Error::Unreachable {
                 reason: reason.into(),
@@ -147,7 +160,7 @@ impl Client {
             Tried::Elsewhere(error, None)
         };
         let unknown = || Tried::Done(Err(Error::Ambiguous(Cause::NoAnswer)));
-        let sent = match timeout_at(deadline, link.send(call)).await {
+        let sent = match timeout_at(until.sent, link.send(call)).await {
             Ok(Ok(sent)) => sent,
             Ok(Err(NotSent::TooLarge(TooLarge { size }))) => {
                 let max = MAX_FRAME;
@@ -157,7 +170,7 @@ impl Client {
             Err(_) => return nobody(&format!("{}: no connection in time", link.address())),
         };
         // What only reads can be asked of another meanwhile.
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = until.answered.saturating_duration_since(Instant::now());
         let share = if writes { left } else { left / 2 };
         match timeout(share, sent).await {
             Ok(Ok(Said::Reply(Err(Error::NotLeader { leader })))) => {
