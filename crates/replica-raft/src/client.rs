@@ -134,7 +134,13 @@ impl Client {
             };
             let (error, next) = match self.try_at(link, &call, writes, until).await {
                 Tried::Done(served) => {
-                    *leader.lock() = asked;
+                    // One that does not answer, or leads no more, is not asked first by the next.
+                    *leader.lock() = match &served {
+                        Err(Error::Ambiguous(Cause::NoAnswer | Cause::LeadershipOver)) => {
+                            self.after(asked)
+                        }
+                        _ => asked,
+                    };
                     return served;
                 }
                 Tried::Elsewhere(error, next) => (error, next),

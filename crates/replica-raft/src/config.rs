@@ -104,7 +104,6 @@ impl<L: Latches> Config<L> {
             install_snapshot_timeout: millis(Duration::from_secs(24 * 60 * 60)),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             max_in_snapshot_log_to_keep: self.keep_entries,
-            replication_lag_threshold: self.snapshot_every.saturating_add(self.keep_entries),
             ..openraft::Config::default()
         }
     }

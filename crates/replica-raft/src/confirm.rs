@@ -25,6 +25,8 @@ pub(crate) struct Confirmations {
     /// A push or a swap happens under it.
     waiting: Mutex<Waiting>,
     changed: Notify,
+    /// Whether it is closed, for those whose round was made and who wait for what was committed.
+    closed: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ impl Confirmations {
             patience,
             waiting: Mutex::default(),
             changed: Notify::new(),
+            closed: watch::Sender::new(false),
         }
     }
 
@@ -66,6 +69,7 @@ impl Confirmations {
             mem::take(&mut waiting.reads)
         };
         drop(reads);
+        self.closed.send_replace(true);
         self.changed.notify_one();
     }
 
@@ -126,12 +130,13 @@ impl Confirmations {
             return answer(reads, Ok(()));
         }
         // The next round need not wait for it.
-        let mut applied = applied.clone();
+        let (mut applied, mut closed) = (applied.clone(), self.closed.subscribe());
         tokio::spawn(async move {
-            let reached = applied
-                .wait_for(|(applied, _)| *applied >= Some(read))
-                .await;
-            let result = reached.map(|_| ()).map_err(|_| NO_LEADER);
+            let reached = applied.wait_for(|(applied, _)| *applied >= Some(read));
+            let result = tokio::select! {
+                reached = reached => reached.map(|_| ()).map_err(|_| NO_LEADER),
+                _ = closed.wait_for(|is_closed| *is_closed) => Err(NO_LEADER),
+            };
             answer(reads, result);
         });
     }

@@ -17,8 +17,6 @@ use crate::types::{Applied, TypeConfig};
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     waiting: Mutex<Waiting>,
-    /// Until it has ended.
-    _in_flight: Option<OwnedSemaphorePermit>,
     passage: Arc<Passage>,
 }
 
@@ -35,6 +33,8 @@ pub(crate) struct Places {
 struct Waiting {
     proposals: Vec<Proposal>,
     others: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// Until it has ended.
+    in_flight: Option<OwnedSemaphorePermit>,
 }
 
 /// How far a command has come on this node. It outlives those who wait, as long as the log's entry is around.
@@ -75,8 +75,11 @@ impl Flight {
             None => (None, None),
         };
         Arc::new(Self {
-            waiting: Mutex::new(Waiting { proposals, others }),
-            _in_flight: in_flight,
+            waiting: Mutex::new(Waiting {
+                proposals,
+                others,
+                in_flight,
+            }),
             passage: Arc::new(Passage {
                 appended: AtomicBool::new(false),
                 window: Mutex::new(window),
@@ -97,22 +100,20 @@ impl Flight {
         }
     }
 
-    /// openraft will not say what came of it. If it has never given it to the log, it never will.
-    fn abandon(&self, leader: Option<Arc<str>>) {
+    /// openraft has refused it, or has removed it from the log, or has ended. If it has never given it to the log, it never will.
+    fn is_refused(&self, leader: Option<Arc<str>>) {
         if self.passage.is_appended() {
-            self.abandon_appended();
+            self.abandon();
         } else {
             self.fail(&Error::NotLeader { leader });
         }
     }
 
-    /// If the log has got it: even if it is removed from this one, another may have it, and see to it that it is applied.
-    /// So nobody here can know. Else nothing has happened.
-    pub(crate) fn abandon_appended(&self) {
-        if self.passage.is_appended() {
-            let end = |proposal: Proposal| proposal.ambiguous(Cause::LeadershipOver);
-            self.end(end, &Err(Error::Ambiguous(Cause::LeadershipOver)));
-        }
+    /// Nobody here can know what comes of it: even if it is removed from this log, another may have it, and see to it that it
+    /// is applied.
+    pub(crate) fn abandon(&self) {
+        let end = |proposal: Proposal| proposal.ambiguous(Cause::LeadershipOver);
+        self.end(end, &Err(Error::Ambiguous(Cause::LeadershipOver)));
     }
 
     fn fail(&self, error: &Error) {
@@ -123,12 +124,17 @@ impl Flight {
     }
 
     fn end(&self, end: impl FnMut(Proposal), told: &Result<(), Error>) {
-        let Waiting { proposals, others } = mem::take(&mut *self.waiting.lock());
+        let Waiting {
+            proposals,
+            others,
+            in_flight,
+        } = mem::take(&mut *self.waiting.lock());
         proposals.into_iter().for_each(end);
         for other in others {
             // Whoever does not wait any more need not be told.
             let _ = other.send(told.clone());
         }
+        drop(in_flight);
     }
 }
 
@@ -152,9 +158,9 @@ impl Responder<TypeConfig> for Answering {
         match result {
             Ok(response) => flight.land(response.data),
             Err(ClientWriteError::ForwardToLeader(forward)) => {
-                flight.abandon(forward.leader_node.map(|node| node.addr.into()));
+                flight.is_refused(forward.leader_node.map(|node| node.addr.into()));
             }
-            Err(ClientWriteError::ChangeMembershipError(_)) => flight.abandon(None),
+            Err(ClientWriteError::ChangeMembershipError(_)) => flight.is_refused(None),
         }
     }
 }
@@ -163,7 +169,7 @@ impl Drop for Answering {
     fn drop(&mut self) {
         if let Some(flight) = self.0.take() {
             flight.passage.leave_window();
-            flight.abandon(None);
+            flight.is_refused(None);
         }
     }
 }

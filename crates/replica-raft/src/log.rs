@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use futures_util::TryFutureExt;
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{
     Entry, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError,
@@ -71,7 +72,12 @@ impl RaftLogReader<TypeConfig> for Log {
     ) -> Result<Vec<Entry<TypeConfig>>, StorageError<NodeId>> {
         let read = self
             .0
-            .run(move |storage| storage.entries(start, end, READ_AT_ONCE));
+            .run(move |storage| storage.entries(start, end, READ_AT_ONCE))
+            .map_ok(move |entries| match entries.first() {
+                Some(first) if first.log_id.index == start => entries,
+                // It has been removed: there must be no gap. openraft takes it for a heartbeat, and looks again.
+                _ => Vec::new(),
+            });
         read.await.map_err(told(StorageIOError::read_logs))
     }
 }

@@ -24,12 +24,14 @@ impl Machine {
         storage: &Storage,
         entries: Vec<Entry<TypeConfig>>,
     ) -> Result<Vec<Applied>, Failure> {
+        let turn = storage.turn()?;
         let engine = &storage.engine;
         let (mut applied, mut membership) = storage.applied();
         let mut results = Vec::with_capacity(entries.len());
         let mut batches = Vec::new();
         let mut is_worth_a_group = false;
         for entry in entries {
+            let before = applied;
             applied = Some(entry.log_id);
             let mut result = Applied::Done;
             match entry.payload {
@@ -47,8 +49,10 @@ impl Machine {
                         Effect::Write(more) => batches.extend(more),
                         Effect::Ceiling(to) => engine.raise_ceiling(to)?,
                         Effect::Collect(threshold) => {
-                            // What it hides must be there to be collected.
-                            engine.apply(mem::take(&mut batches))?;
+                            // What it hides must be there to be collected; and nothing of what comes later, even if this has to
+                            // be done again.
+                            let before = APPLIED.of(&(before, membership.clone()));
+                            engine.write(mem::take(&mut batches), vec![before])?;
                             engine.collect(threshold)?;
                         }
                     }
@@ -62,6 +66,7 @@ impl Machine {
             engine.write(batches, vec![APPLIED.of(&state)])?;
         }
         storage.applied.send_replace(state);
+        storage.purge_what_is_applied(&turn)?;
         Ok(results)
     }
 
@@ -118,10 +123,11 @@ impl RaftStateMachine<TypeConfig> for Machine {
     ) -> Result<(), StorageError<NodeId>> {
         let state: AppliedState = (meta.last_log_id, meta.last_membership.clone());
         let installed = self.0.run(|storage| {
+            let turn = storage.turn()?;
             install(&*storage.engine, *snapshot)?;
             storage.write(vec![APPLIED.of(&state)])?;
             storage.applied.send_replace(state);
-            storage.purge_what_is_applied()
+            storage.purge_what_is_applied(&turn)
         });
         installed
             .await

@@ -70,6 +70,9 @@ pub enum StartError {
     /// A group of an even number of nodes, which can do no more than one of a node less.
     #[error("a group has one node, or three, or another odd number, not {0}")]
     EvenGroup(usize),
+    /// What the engine's ceiling says is that nothing outlives a store; here it does.
+    #[error("an engine that forgets its marks: {0}")]
+    Forgetful(String),
     /// The engine has the data of another node.
     #[error("the data is that of node {found}, not of node {id}")]
     OtherNode {
@@ -121,6 +124,9 @@ impl<L: Latches> Node<L> {
                 heartbeat: config.heartbeat,
                 election_timeout: config.election_timeout,
             });
+        }
+        if config.engine.marks().ceiling == Timestamp::MAX {
+            return Err(StartError::Forgetful(format!("{:?}", config.engine)));
         }
         let storage = Storage::open(config.engine.clone(), config.folder.clone())
             .map_err(StartError::Storage)?;
@@ -176,7 +182,7 @@ impl<L: Latches> Node<L> {
         };
         match leader.store.send_until(cancelled, batch).await {
             // The store is that of a leadership which is over.
-            Err(Error::ShuttingDown | Error::NotLeader { leader: None }) => Err(self.not_leader()),
+            Err(Error::ShuttingDown | Error::NotLeader { .. }) => Err(self.not_leader()),
             served => served,
         }
     }
@@ -272,6 +278,14 @@ impl<L: Latches> Node<L> {
         }
         if self.shared.raft.shutdown().await.is_err() {
             warn!("openraft has panicked");
+        }
+        // What it has begun to apply or to install goes on without it.
+        let closed = self.shared.storage.run(|storage| {
+            storage.close();
+            Ok(())
+        });
+        if let Err(error) = closed.await {
+            warn!(%error, "cannot wait for storage");
         }
         if let Some(leader) = leader {
             leader.end();

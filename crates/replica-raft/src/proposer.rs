@@ -5,6 +5,7 @@ use std::fmt;
 use std::mem;
 use std::sync::{Arc, Weak};
 
+use futures_util::TryFutureExt;
 use parking_lot::Mutex;
 use spanlatch_replica::{Error, Leadership, Leading, Proposal, Proposer};
 use spanset::Timestamp;
@@ -15,8 +16,11 @@ use crate::confirm::Confirmations;
 use crate::flight::{Flight, Places};
 use crate::types::{LeaderId, Raft};
 
-/// How many bytes a command may have, about. A batch that alone has more is refused.
-pub(crate) const MAX_COMMAND: usize = 8 << 20;
+/// How many bytes a batch may have in a command. One with more is refused.
+pub(crate) const MAX_BATCH: usize = 8 << 20;
+
+/// How many bytes a command has, unless a single batch has more.
+const COMMAND: usize = 1 << 20;
 
 /// How many commands may be in flight.
 const IN_FLIGHT: u32 = 1_024;
@@ -154,12 +158,25 @@ impl RaftProposer {
         Next::Command(Command::new(self.leadership, effect).with(flight))
     }
 
-    /// The leadership is over: ends as ambiguous what the log has got. What is still on its way there is refused by openraft.
-    /// To be called when nobody is served any more because of this store's latches.
+    /// The leadership is over: what was never sent has failed, and what was sent and has not ended is ambiguous. To be called
+    /// when it is shut down, and nobody is served any more because of this store's latches.
     pub(crate) fn abandon(&self) {
-        let flights = mem::take(&mut self.queue.lock().flights);
+        let Queue {
+            proposals, flights, ..
+        } = {
+            let mut queue = self.queue.lock();
+            let is_closed = queue.is_closed;
+            let left = Queue {
+                is_closed,
+                ..Queue::default()
+            };
+            mem::replace(&mut *queue, left)
+        };
+        for (_, proposal) in proposals {
+            proposal.failed(Error::NotLeader { leader: None });
+        }
         for flight in flights.iter().filter_map(Weak::upgrade) {
-            flight.abandon_appended();
+            flight.abandon();
         }
     }
 }
@@ -177,7 +194,7 @@ impl Queue {
         let mut total = 0;
         let fits = |(size, _): &&(usize, Proposal)| {
             total += size;
-            total <= MAX_COMMAND
+            total <= COMMAND
         };
         let many = self.proposals.iter().take_while(fits).count().max(1);
         let taken = self.proposals.drain(..many);
@@ -196,8 +213,8 @@ impl Queue {
 impl Proposer for RaftProposer {
     fn propose(&self, proposal: Proposal) {
         let size = size(proposal.writes());
-        if size > MAX_COMMAND {
-            let max = MAX_COMMAND;
+        if size > MAX_BATCH {
+            let max = MAX_BATCH;
             return proposal.failed(Error::BatchTooLarge { size, max });
         }
         {
@@ -223,7 +240,12 @@ impl Leadership for RaftProposer {
     }
 
     fn raise_ceiling(&self, to: Timestamp) -> Leading {
-        self.ask(to, |queue| &mut queue.ceilings)
+        let raised = self.ask(to, |queue| &mut queue.ceilings);
+        // Whether it is raised all the same makes no difference to who cannot serve: nothing of theirs was proposed.
+        Box::pin(raised.map_err(|error| match error {
+            Error::Ambiguous(_) => Error::NotLeader { leader: None },
+            error => error,
+        }))
     }
 }
 

@@ -139,7 +139,7 @@ impl Cut {
                     None => break,
                 },
             };
-            let more = row.key.len() + row.value.as_ref().map_or(0, Bytes::len);
+            let more = ROW + row.key.len() + row.value.as_ref().map_or(0, Bytes::len);
             if size + more > PIECE && !rows.is_empty() {
                 self.next = Some(row);
                 break;
@@ -153,6 +153,9 @@ impl Cut {
         Ok(Some(postcard::to_stdvec(&Content::Rows(rows))?.into()))
     }
 }
+
+/// What a row has besides its key and its value, about, in bytes.
+const ROW: usize = 16;
 
 const NO_MARKS: &str = "a snapshot that does not begin with its marks";
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::{AnyError, Entry, StorageError, StorageIOError};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use spanlatch_replica::{EngineError, Records};
@@ -70,6 +70,15 @@ pub(crate) struct Storage {
     /// Up to where it has been applied.
     pub(crate) applied: watch::Sender<AppliedState>,
     purge: Mutex<Purge>,
+    /// Held by whoever applies, installs or purges: one at a time, so that what is recorded as applied never goes back.
+    turn: Mutex<Turn>,
+}
+
+/// The right to change what is applied.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Whether nobody has it any more, since the node has ended.
+    is_closed: bool,
 }
 
 /// How much of the log is removed, and how much is to be.
@@ -100,6 +109,7 @@ impl Storage {
             folder,
             applied: watch::Sender::new(applied.unwrap_or_default()),
             purge: Mutex::new(Purge { done, wanted: done }),
+            turn: Mutex::default(),
         })
     }
 
@@ -145,6 +155,20 @@ impl Storage {
         self.applied.borrow().clone()
     }
 
+    /// Waits until nobody else applies or installs.
+    pub(crate) fn turn(&self) -> Result<MutexGuard<'_, Turn>, Failure> {
+        let turn = self.turn.lock();
+        match turn.is_closed {
+            true => Err("the node has ended".into()),
+            false => Ok(turn),
+        }
+    }
+
+    /// Waits until nobody applies or installs, and lets nobody do so any more.
+    pub(crate) fn close(&self) {
+        self.turn.lock().is_closed = true;
+    }
+
     /// Removes the log up to `upto`, or notes that this is to be done when that has been applied: openraft asks for it as
     /// soon as it has begun to install a snapshot.
     pub(crate) fn purge(&self, upto: LogId) -> Result<(), Failure> {
@@ -152,18 +176,22 @@ impl Storage {
             let mut purge = self.purge.lock();
             purge.wanted = purge.wanted.max(Some(upto));
         }
-        self.purge_what_is_applied()
+        // Whoever has the turn sees to it, now or the next time.
+        match self.turn.try_lock() {
+            Some(turn) => self.purge_what_is_applied(&turn),
+            None => Ok(()),
+        }
     }
 
     /// Removes what is to be removed, if it has been applied. What is applied is recorded with it: it must not seem to end
     /// before what is left of the log.
-    pub(crate) fn purge_what_is_applied(&self) -> Result<(), Failure> {
+    pub(crate) fn purge_what_is_applied(&self, turn: &Turn) -> Result<(), Failure> {
         let mut purge = self.purge.lock();
         let applied = self.applied();
         let Some(wanted) = purge.wanted.filter(|_| purge.wanted > purge.done) else {
             return Ok(());
         };
-        if applied.0 < Some(wanted) {
+        if applied.0 < Some(wanted) || turn.is_closed {
             return Ok(());
         }
         let first = purge.done.map_or(0, |done| done.index + 1);

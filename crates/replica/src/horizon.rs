@@ -96,18 +96,6 @@ impl Horizon {
         Timestamp::new(self.threshold.load(Ordering::Acquire), 0)
     }
 
-    /// Refuses to read below the threshold.
-    pub(crate) fn check(&self, timestamp: Timestamp) -> Result<(), Error> {
-        let threshold = self.threshold();
-        if timestamp < threshold {
-            return Err(Error::BelowThreshold {
-                timestamp,
-                threshold,
-            });
-        }
-        Ok(())
-    }
-
     /// Refuses to read below `wall` from now on.
     pub(crate) fn raise_threshold(&self, wall: u64) {
         self.threshold.fetch_max(wall, Ordering::AcqRel);

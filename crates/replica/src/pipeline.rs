@@ -78,7 +78,7 @@ async fn send<L: Latches>(
     }
     let kind = batch.kind();
     if kind == Kind::Reads {
-        shared.horizon.check(at)?;
+        check_threshold(at, shared.horizon.threshold())?;
     }
 
     let (ranges, declared, mut held) = loop {
@@ -344,20 +344,31 @@ fn push<L: Latches>(ranges: &Ranges<L>, declared: &[SpanSet], at: Timestamp) -> 
 fn pin(shared: &Shared, batch: &Batch, at: Timestamp) -> Result<(Snapshot, Timestamp), Error> {
     let snapshot = shared.engine.snapshot()?;
     debug!("pinned");
+    let threshold = shared.threshold();
     if let Some(since) = batch.confirms_since() {
-        shared.horizon.check(since)?;
+        check_threshold(since, threshold)?;
     }
     if batch.kind() == Kind::Reads {
-        shared.horizon.check(at)?;
+        check_threshold(at, threshold)?;
         return Ok((snapshot, at));
     }
-    let threshold = shared.horizon.threshold();
     let at = if at > threshold || threshold == Timestamp::MIN {
         at
     } else {
         threshold.next().ok_or(Error::NoTimestampLeft)?
     };
     Ok((snapshot, at))
+}
+
+/// Refuses to see versions as of a timestamp below the threshold.
+fn check_threshold(timestamp: Timestamp, threshold: Timestamp) -> Result<(), Error> {
+    if timestamp < threshold {
+        return Err(Error::BelowThreshold {
+            timestamp,
+            threshold,
+        });
+    }
+    Ok(())
 }
 
 /// Records all that the batch declares, releases, and then evaluates on the snapshot.

@@ -69,8 +69,8 @@ impl Proposal {
         self.end(Fate::Failed(error));
     }
 
-    /// It will not be applied from now on, and may have been. Treats it as if applied, which is right either
-    /// way, but fails the caller with [`Error::Ambiguous`].
+    /// It may have been applied, and will not be from now on, unless this store serves nobody any more. Treats it as if
+    /// applied, which is right either way, but fails the caller with [`Error::Ambiguous`].
     pub fn ambiguous(mut self, cause: Cause) {
         self.end(Fate::Unknown(cause));
     }

@@ -70,6 +70,16 @@ impl Shared {
         }
         self.horizon.raise_above(at.wall, self).await
     }
+
+    /// The lowest timestamp that can be read, of a snapshot that was taken before this is asked. Where this store is one of several
+    /// replicas, another may have had versions collected here meanwhile.
+    pub(crate) fn threshold(&self) -> Timestamp {
+        let threshold = self.horizon.threshold();
+        match self.leadership {
+            Some(_) => threshold.max(self.engine.marks().threshold),
+            None => threshold,
+        }
+    }
 }
 
 /// When batches that only read, without limits, let go of their latches.

@@ -152,9 +152,14 @@ impl<L: Latches> Store<L> {
     /// # Errors
     ///
     /// [`Error::FutureTimestamp`] if the threshold is ahead of the clock by more than its bound: nothing is
-    /// collected. [`Error::Engine`]: the threshold is raised, and some versions may be left.
+    /// collected. [`Error::Engine`]: the threshold is raised, and some versions may be left; or nothing was done, as
+    /// the store has a [`Leadership`].
     pub fn collect_garbage(&self, threshold: Timestamp) -> Result<Collected, Error> {
         let shared = &*self.shared;
+        if shared.leadership.is_some() {
+            let alone = "a store that is one of several replicas collects with the others";
+            return Err(EngineError::refused(alone).into());
+        }
         // So that the next batch gets a timestamp above it.
         shared.clock.update(threshold)?;
         let collected = shared.horizon.collect(threshold.wall, &*shared.engine)?;

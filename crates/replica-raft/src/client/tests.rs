@@ -310,3 +310,14 @@ async fn no_patience_is_too_long() {
     assert_eq!(by(client.send(write()).await), 1);
     assert_eq!(by(client.send(read()).await), 1);
 }
+
+#[tokio::test]
+async fn who_has_not_answered_is_not_asked_first_again() {
+    let first = Fake::new(1, |_| std::future::pending());
+    let second = Fake::leading(2);
+    let (listening1, listening2) = (first.start().await, second.start().await);
+    let client = of(&[&listening1, &listening2], Duration::from_secs(1));
+    assert!(client.send(write()).await.is_err());
+    assert_eq!(by(client.send(write()).await), 2);
+    assert_eq!((first.asked(), second.asked()), (1, 1));
+}

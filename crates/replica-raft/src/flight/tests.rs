@@ -146,13 +146,10 @@ fn when_openraft_ends_without_an_answer_it_depends_on_the_log() {
 }
 
 #[test]
-fn when_a_leadership_ends_only_what_the_log_has_is_given_up() {
+fn when_a_leadership_ends_nobody_knows_of_what_was_sent() {
     let scene = Scene::new();
     let flight = scene.answering.as_ref().unwrap().0.clone().unwrap();
-    flight.abandon_appended();
-    assert!(!scene.store.is_idle());
-    scene.append();
-    flight.abandon_appended();
+    flight.abandon();
     let end = scene.end();
     assert!(matches!(end, Err(Error::Ambiguous(_))), "{end:?}");
 }

@@ -1,8 +1,11 @@
 //! Who serves, and what.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use spanlatch_replica::{Cause, Error};
+use spanlatch_replica::{Cause, Error, MemEngine};
+use spanlatch_replica_raft::{Config, Node, StartError, Tcp};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::group::{Group, IDS, get, put};
@@ -125,4 +128,58 @@ async fn a_group_is_founded_without_the_first_of_its_nodes() {
     put(&group.nodes[&group.leader_of(&[2, 3]).await], "a", "1")
         .await
         .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_much_was_in_flight_all_of_it_ends_with_the_leadership() {
+    let group = Group::start_with(|config| {
+        config.snapshot_every = 20;
+        config.keep_entries = 0;
+    })
+    .await;
+    let old = group.leader().await;
+    put(&group.nodes[&old], "a", "0").await.unwrap();
+    group.network.isolate(old);
+    let mut puts = Vec::new();
+    // More commands than may be in flight, so that some are never sent.
+    for count in 0..1_200 {
+        let node = group.nodes[&old].clone();
+        puts.push(tokio::spawn(async move {
+            put(&node, "b", &count.to_string()).await
+        }));
+        puts.push(tokio::spawn({
+            let node = group.nodes[&old].clone();
+            async move { put(&node, &format!("c{count}"), "1").await }
+        }));
+        sleep(Duration::from_millis(3)).await;
+    }
+    let others: Vec<_> = IDS.into_iter().filter(|&id| id != old).collect();
+    let new = group.leader_of(&others).await;
+    // The old one gets a snapshot, and never hears of what was in its log.
+    for count in 0..2_000 {
+        put(&group.nodes[&new], "a", &count.to_string())
+            .await
+            .unwrap();
+    }
+    group.network.heal();
+    for put in puts {
+        let end = put.await.unwrap();
+        assert!(
+            matches!(end, Err(Error::Ambiguous(_) | Error::NotLeader { .. })),
+            "{end:?}"
+        );
+    }
+    let metrics = &group.metrics[&old];
+    assert_eq!(metrics.proposals_pending.value(), 0);
+    assert_eq!(metrics.slow_raft.value(), 0);
+}
+
+#[tokio::test]
+async fn an_engine_that_forgets_its_marks_is_refused() {
+    let engine = Arc::new(MemEngine::new());
+    let peers = BTreeMap::from([(1, "nowhere".to_owned())]);
+    let transport = Arc::new(Tcp::new(1, &peers));
+    let config = Config::new(1, peers, engine, transport, Default::default());
+    let error = Node::start(config).await.unwrap_err();
+    assert!(matches!(error, StartError::Forgetful(_)), "{error}");
 }

@@ -3,6 +3,7 @@
 mod cancel;
 mod history;
 mod interleaved;
+mod leadership;
 mod model;
 mod naive;
 mod pipeline;
