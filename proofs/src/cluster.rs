@@ -4,7 +4,7 @@
 //! Time is that of a paused runtime, so that it costs nothing to wait. A seed chooses all of it but what openraft chooses by
 //! itself: when a node stands for election.
 
-mod content;
+pub(crate) mod content;
 mod finder;
 mod group;
 mod network;

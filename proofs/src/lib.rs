@@ -19,6 +19,8 @@ pub mod live;
 pub mod loom;
 #[cfg(not(any(loom, shuttle)))]
 pub mod page;
+#[cfg(not(any(loom, shuttle)))]
+pub mod processes;
 pub mod script;
 #[cfg(not(any(loom, shuttle)))]
 pub mod serializability;

@@ -15,13 +15,16 @@ pub(crate) mod clients;
 mod pushes;
 mod register;
 mod serial;
+mod versions;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use spanlatch_replica::{Batch, Clock, Error, ManualSource, Reply, Store, Value, WriteBatch};
+use spanlatch_replica::{
+    Batch, Clock, Error, ManualSource, Reply, Store, Value, Version, WriteBatch,
+};
 use spanset::{Key, Timestamp};
 
 use self::clients::Clients;
@@ -178,6 +181,22 @@ pub fn run(seed: u64, batches: usize) -> Covered {
 /// If it was not what one after the other would have been told, or cannot be decided.
 pub(crate) fn check(history: &History) -> Covered {
     let applied_ambiguous = serial::check(history);
+    covered(history, applied_ambiguous)
+}
+
+/// As [`check`], with the versions that are there at the end: all of them, as nothing was collected.
+///
+/// # Panics
+///
+/// As [`check`].
+pub(crate) fn check_with_versions(mut history: History, versions: &[(Key, Version)]) -> Covered {
+    history.applied = versions::groups(versions);
+    let applied_ambiguous = versions::check(&history);
+    covered(&history, applied_ambiguous)
+}
+
+/// Checks what both have in common.
+fn covered(history: &History, applied_ambiguous: u64) -> Covered {
     let steps = register::check(history);
     check_lists(history);
     let count = |is: fn(&Outcome) -> bool| {

@@ -36,6 +36,9 @@ pub(crate) enum Proof {
     /// Three nodes in one process, with a network and stops that a seed chooses
     #[cfg(not(any(loom, shuttle)))]
     Cluster,
+    /// Three nodes as programs, killed, paused, cut off and without room on the disk
+    #[cfg(not(any(loom, shuttle)))]
+    Processes,
     /// The example server's page of latches, in a real browser
     #[cfg(not(any(loom, shuttle)))]
     Page,
@@ -80,6 +83,8 @@ pub(crate) fn run(proof: Proof, size: Size) -> Result<String, String> {
         Proof::Crash => plain::crash(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Cluster => plain::cluster(size)?,
+        #[cfg(not(any(loom, shuttle)))]
+        Proof::Processes => plain::processes(size)?,
         #[cfg(not(any(loom, shuttle)))]
         Proof::Page => plain::page()?,
         #[cfg(shuttle)]
@@ -221,12 +226,14 @@ mod plain {
     use std::alloc::System;
     use std::convert::Infallible;
     use std::process;
+    use std::time::Duration;
 
     use spanlatch::Inspection;
     use spanlatch_proofs::history::Checked;
     use spanlatch_proofs::live::Live;
     use spanlatch_proofs::{
-        Choices, cluster, crash, linearizability, page, script, serializability, sets, tree,
+        Choices, cluster, crash, linearizability, page, processes, script, serializability, sets,
+        tree,
     };
     use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -355,6 +362,27 @@ mod plain {
             size,
             |seed| cluster::run(seed, steps),
             cluster::Covered::add,
+        )?;
+        Ok(covered.to_string())
+    }
+
+    pub(super) fn processes(size: Size) -> Result<String, String> {
+        /// The seed that stands for a story of its own: who is away for long catches up.
+        const AWAY: u64 = 30;
+        let (runs, seconds) = match size {
+            Size::Quick => (2, 12),
+            Size::Full | Size::Only(_) => (AWAY + 1, 30),
+        };
+        let program = processes::build()?;
+        let covered = for_each_seed(
+            Proof::Processes,
+            runs,
+            size,
+            |seed| match seed {
+                AWAY => processes::be_away(&program, 100_000),
+                _ => processes::run(&program, seed, Duration::from_secs(seconds)),
+            },
+            processes::Covered::add,
         )?;
         Ok(covered.to_string())
     }

@@ -30,6 +30,8 @@ pub(crate) enum Step {
     Crash,
     /// Three nodes in one process, with a network and stops that a seed chooses
     Cluster,
+    /// Three nodes as programs, killed, paused, cut off and without room on the disk
+    Processes,
     /// The example server's page of latches, in a real browser: needs chromium and chromedriver
     Page,
     /// Very many interleavings of the whole manager
@@ -96,7 +98,7 @@ impl Step {
 }
 
 /// The steps that are of groups of nodes.
-pub(crate) const CLUSTER: [Step; 1] = [Step::Cluster];
+pub(crate) const CLUSTER: [Step; 2] = [Step::Cluster, Step::Processes];
 
 /// All steps but the [mutants].
 pub(crate) fn all() -> Vec<Step> {

@@ -153,3 +153,49 @@ impl RaftSnapshotBuilder<TypeConfig> for Machine {
         pinned.map_err(told(|error| StorageIOError::read_snapshot(None, error)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use openraft::CommittedLeaderId;
+    use spanlatch_replica::{MemEngine, Versions, WriteBatch};
+    use spanset::{Key, Span, Timestamp};
+
+    use super::*;
+    use crate::command::Command;
+
+    #[test]
+    fn a_command_of_another_leadership_than_its_entry_has_no_effect() {
+        let engine = Arc::new(MemEngine::outliving_stores());
+        let storage = Storage::open(engine, std::env::temp_dir()).unwrap();
+        let own = CommittedLeaderId::new(2, 1);
+        let entry = |index, evaluated_in, effect| Entry {
+            log_id: LogId::new(own, index),
+            payload: EntryPayload::Normal(Command::new(evaluated_in, effect)),
+        };
+        let write = |wall| {
+            Effect::Write(vec![WriteBatch {
+                timestamp: Timestamp::new(wall, 0),
+                writes: vec![(Key::from("a"), Some("1".into()))],
+            }])
+        };
+        // An earlier leadership of the same node, and one of another node.
+        let entries = vec![
+            entry(1, CommittedLeaderId::new(1, 1), write(1)),
+            entry(2, own, write(2)),
+            entry(3, CommittedLeaderId::new(2, 3), write(3)),
+            entry(
+                4,
+                CommittedLeaderId::new(1, 1),
+                Effect::Ceiling(Timestamp::MAX),
+            ),
+        ];
+        let applied = Machine::apply_all(&storage, entries).unwrap();
+        use Applied::{Done, Stale};
+        assert_eq!(applied, [Stale, Done, Stale, Stale]);
+        let versions = Versions::new(storage.engine.snapshot().unwrap(), Span::all());
+        let times = versions.map(|version| version.unwrap().1.timestamp.wall);
+        assert_eq!(Vec::from_iter(times), [2]);
+        assert_eq!(storage.engine.marks().ceiling, Timestamp::MIN);
+        assert_eq!(storage.applied().0.map(|log_id| log_id.index), Some(4));
+    }
+}

@@ -2,24 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use spanlatch_replica::{Marks, Value, Version, WriteBatch};
-use spanset::{Key, Timestamp};
+use spanlatch_replica::{Engine, EngineError, Marks, Value, Version, Versions, WriteBatch};
+use spanset::{Key, Span, Timestamp};
 
 /// Versions, keys ascending and each one's newest version first, and marks.
 #[derive(Debug, PartialEq)]
-pub(super) struct Content {
-    pub(super) versions: Vec<(Key, Version)>,
-    pub(super) marks: Marks,
+pub(crate) struct Content {
+    pub(crate) versions: Vec<(Key, Version)>,
+    pub(crate) marks: Marks,
 }
 
 impl Content {
+    /// What `engine` has.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub(crate) fn read(engine: &dyn Engine) -> Result<Self, EngineError> {
+        let versions = Versions::new(engine.snapshot()?, Span::all());
+        Ok(Self {
+            versions: versions.collect::<Result<_, _>>()?,
+            marks: engine.marks(),
+        })
+    }
+
     /// All that was applied is there, and nothing else; but what reads from the threshold on do not see may be gone. It need
     /// not be: what was evaluated before a collection may be applied after it.
     ///
     /// # Panics
     ///
     /// If that is not so.
-    pub(super) fn compare_with_applied(&self, batches: &[WriteBatch]) {
+    pub(crate) fn compare_with_applied(&self, batches: &[WriteBatch]) {
         let mut keys: BTreeMap<&Key, BTreeMap<Timestamp, &Option<Value>>> = BTreeMap::new();
         for WriteBatch { timestamp, writes } in batches {
             for (key, value) in writes {
@@ -52,7 +65,7 @@ impl Content {
     /// # Panics
     ///
     /// With the first difference, if there is one.
-    pub(super) fn compare(&self, other: &Self, who: &str) {
+    pub(crate) fn compare(&self, other: &Self, who: &str) {
         assert_eq!(self.marks, other.marks, "the marks of {who} differ");
         let both = self.versions.iter().zip(&other.versions);
         let same = both.take_while(|(one, other)| one == other).count();

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use spanlatch_metrics::ReplicaMetrics;
-use spanlatch_replica::{
-    Clock, Engine, FjallEngine, MemEngine, Records, Store, TimeSource, Versions,
-};
+use spanlatch_replica::{Clock, FjallEngine, MemEngine, Records, Store, TimeSource};
 use spanlatch_replica_raft::{Config, Node, NodeId};
-use spanset::{Key, Span};
+use spanset::Key;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -244,17 +242,6 @@ impl Group {
                 .all(|node| node.last == last && node.applied == last)
     }
 
-    /// What a node has.
-    fn content(&self, id: NodeId) -> Content {
-        let engine = &self.members[&id].engine;
-        let snapshot = engine.snapshot().expect("it reads");
-        let versions = Versions::new(snapshot, Span::all());
-        Content {
-            versions: versions.map(|version| version.expect("it reads")).collect(),
-            marks: engine.marks(),
-        }
-    }
-
     /// All nodes have the same, and it is what was applied; nothing is in flight, and no latch is held.
     ///
     /// # Panics
@@ -262,7 +249,10 @@ impl Group {
     /// If that is not so.
     pub(super) async fn check(&mut self) {
         self.look();
-        let [first, others @ ..] = IDS.map(|id| (id, self.content(id)));
+        let [first, others @ ..] = IDS.map(|id| {
+            let content = Content::read(&self.members[&id].engine);
+            (id, content.expect("it reads"))
+        });
         for (id, other) in &others {
             first
                 .1

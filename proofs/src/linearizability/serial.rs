@@ -8,10 +8,10 @@ use spanset::{Key, Span, Timestamp};
 use super::{History, Op, Outcome};
 
 /// A batch that took place, when it did, and its place among what was applied, if it wrote.
-struct Placed<'a> {
-    at: Timestamp,
-    applied: Option<usize>,
-    op: &'a Op,
+pub(super) struct Placed<'a> {
+    pub(super) at: Timestamp,
+    pub(super) applied: Option<usize>,
+    pub(super) op: &'a Op,
 }
 
 /// Panics unless the history is that of one batch after the other. Returns how many of the ambiguous ones were applied.
@@ -97,7 +97,7 @@ fn effects(history: &History) -> HashMap<usize, usize> {
 }
 
 /// Who began after another had ended took place after it, unless it asked for a timestamp.
-fn check_real_time(placed: &[Placed<'_>]) {
+pub(super) fn check_real_time(placed: &[Placed<'_>]) {
     let mut by_end: Vec<_> = placed
         .iter()
         .filter_map(|placed| Some((placed.op.ended?, placed)))
@@ -145,14 +145,14 @@ fn check_thresholds(history: &History) {
 }
 
 /// What all keys hold.
-#[derive(Debug, Default)]
-struct Rows(BTreeMap<Key, Value>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows(pub(super) BTreeMap<Key, Value>);
 
-type Writes = BTreeMap<Key, Option<Value>>;
+pub(super) type Writes = BTreeMap<Key, Option<Value>>;
 
 impl Rows {
     /// Serves a batch, and returns the answers and what it wrote; or says why it fails, and changes nothing.
-    fn serve(&mut self, batch: &Batch) -> Result<(Vec<Response>, Writes), &'static str> {
+    pub(super) fn serve(&mut self, batch: &Batch) -> Result<(Vec<Response>, Writes), &'static str> {
         let mut rows = self.0.clone();
         let mut writes = Writes::new();
         let mut responses = Vec::new();
