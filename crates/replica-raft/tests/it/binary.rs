@@ -65,6 +65,7 @@ impl Running {
     }
 
     fn ends(&mut self) -> io::Result<ExitStatus> {
+        eventually(|| !matches!(self.child.try_wait(), Ok(None)));
         self.child.wait()
     }
 }

@@ -198,7 +198,10 @@ fn config(cli: &Cli, metrics: ReplicaMetrics) -> Result<Config, Failure> {
         store: Arc::new(store),
         heartbeat: cli.heartbeat,
         election_timeout: cli.election_timeout,
-        folder: cli.data.clone().unwrap_or(usual.folder),
+        folder: match (cli.engine, &cli.data) {
+            (EngineKind::Fjall, Some(folder)) => folder.clone(),
+            _ => usual.folder,
+        },
         ..usual
     })
 }
