@@ -1,9 +1,10 @@
 //! Three nodes, each a program, and the ways between them.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use spanlatch_replica::FjallEngine;
@@ -137,16 +138,31 @@ impl Group {
         node.ended().await.map(drop)
     }
 
-    /// Lets a node write nothing more, and waits until it has ended, which it does when it has something to write.
-    pub(super) async fn fill_disk(&mut self, id: NodeId) -> Result<(), String> {
-        let Some(node) = self.running.remove(&id) else {
-            return Ok(());
+    /// Lets a node write nothing more, and waits until it has ended, which it does when it has something to write. Returns whether it
+    /// had, before the clients were done.
+    pub(super) async fn fill_disk(
+        &mut self,
+        id: NodeId,
+        are_done: &Cell<bool>,
+    ) -> Result<bool, String> {
+        /// How long nobody may have had anything to write.
+        const QUIET: Duration = Duration::from_secs(15);
+        let Some(mut node) = self.running.remove(&id) else {
+            return Ok(false);
         };
         node.fill_disk().await?;
+        let since = Instant::now();
+        while !are_done.get() && !node.has_ended()? {
+            sleep(Duration::from_millis(20)).await;
+        }
+        if !node.has_ended()? && since.elapsed() < QUIET {
+            node.signal("-KILL").await;
+            return node.ended().await.map(|_| false);
+        }
         let Ended { code, said } = node.ended().await?;
         let told = Vec::from_iter(said.lines().filter(|line| line.starts_with("error: ")));
         match (code, &told[..]) {
-            (Some(1), [line]) if line.contains("storage has failed") => Ok(()),
+            (Some(1), [line]) if line.contains("storage has failed") => Ok(true),
             _ => Err(format!(
                 "a node without room ends with {code:?} and says {said}"
             )),

@@ -104,6 +104,12 @@ impl Running {
         }
     }
 
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> Result<bool, String> {
+        let status = self.guard.try_wait().map_err(|error| error.to_string())?;
+        Ok(status.is_some())
+    }
+
     /// Waits until it has ended.
     pub(super) async fn ended(mut self) -> Result<Ended, String> {
         let status = timeout(PATIENCE, self.guard.wait()).await;

@@ -46,8 +46,8 @@ pub(super) async fn make(
             2 if all_run => {
                 // Who is cut off may have nothing to write.
                 group.links().iter().for_each(|link| link.heal());
-                group.fill_disk(victim).await?;
-                troubles.full += 1;
+                let was_full = group.fill_disk(victim, are_done).await?;
+                troubles.full += u64::from(was_full);
             }
             3 | 4 if all_run || choices.one_in(8) => {
                 group.pause(victim).await;
