@@ -32,7 +32,8 @@ pub struct Config<L = Manager> {
     pub latches: Arc<dyn Fn(RangeId) -> L + Send + Sync>,
     /// How often a leader tells the others that it leads.
     pub heartbeat: Duration,
-    /// How long a node waits for that before it stands for election: a time chosen at random from this to twice as long.
+    /// For how long followers of a leader that is not heard of any more elect nobody else, and then wait before they stand for
+    /// election: twice this, and a time chosen at random from this to twice as long. So another leads after three to four times this.
     pub election_timeout: Duration,
     /// After how many log entries a part of the log is removed; who was away for longer gets a snapshot.
     pub snapshot_every: u64,

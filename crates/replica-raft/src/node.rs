@@ -249,7 +249,7 @@ impl<L: Latches> Node<L> {
         Status::new(&metrics, &self.shared.config.peers, serves)
     }
 
-    /// Resolves when the node has stopped: with an error, if its storage has failed.
+    /// Resolves when the node has stopped: with an error, if its storage or openraft has failed.
     ///
     /// # Errors
     ///
@@ -259,8 +259,7 @@ impl<L: Latches> Node<L> {
         let is_over = |metrics: &RaftMetrics| metrics.state == ServerState::Shutdown;
         match metrics.wait_for(is_over).await {
             Ok(metrics) => failure(&metrics).map_or(Ok(()), Err),
-            // openraft is gone.
-            Err(_) => Ok(()),
+            Err(_) => Err("openraft has panicked".to_owned()),
         }
     }
 

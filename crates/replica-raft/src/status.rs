@@ -30,7 +30,8 @@ pub struct Status {
     pub id: NodeId,
     /// What it does.
     pub role: Role,
-    /// Whether it leads and is ready to serve.
+    /// Whether it has begun to serve as the leader, and has not heard of another. It may be cut off, and then serves nothing:
+    /// `followed` tells.
     pub serves: bool,
     /// The last term that it has heard of.
     pub term: u64,

@@ -44,7 +44,7 @@ pub(crate) struct Cli {
     /// How often a leader tells the others that it leads
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = humantime::parse_duration)]
     pub(crate) heartbeat: Duration,
-    /// How long to wait for that before standing for election: at least this, at most twice as long
+    /// How patient to be with a leader that is not heard of any more: another leads after three to four times this
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub(crate) election_timeout: Duration,
     /// What to log to standard error; openraft's messages from `debug` on
