@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanlatch_replica::{Value, Version, WriteBatch};
+use spanlatch_replica::{Request, Value, Version, WriteBatch};
 use spanset::{Key, Timestamp};
 
 use super::clients::span_of;
@@ -83,10 +83,9 @@ fn check_values(history: &History, placed: &[Placed<'_>]) {
         let wrote = check_one(rows.clone(), group, *at, op).or_else(|_| {
             // Another that took place at the same time, and wrote other keys, was before it.
             let mut rows = rows.clone();
-            write(
-                &mut rows,
-                group.iter().filter(|(key, _)| !may_write(op, key)),
-            );
+            let others = group.iter();
+            let others = others.filter(|(key, value)| !is_own(op, key, value.as_ref()));
+            write(&mut rows, others);
             check_one(rows, group, *at, op)
         });
         let wrote = wrote.unwrap_or_else(|error| panic!("{error}"));
@@ -109,9 +108,12 @@ fn write<'a>(rows: &mut Rows, writes: impl IntoIterator<Item = &'a (Key, Option<
     }
 }
 
-fn may_write(op: &Op, key: &Key) -> bool {
-    let mut writes = op.batch.requests().iter().filter(|r| r.is_write());
-    writes.any(|request| span_of(request).contains_key(key))
+/// Whether a version of its time is its own. A range that it deletes may end early, and have another's value then.
+fn is_own(op: &Op, key: &Key, value: Option<&Value>) -> bool {
+    op.batch.requests().iter().any(|request| match request {
+        Request::DeleteRange { span, .. } => value.is_none() && span.contains_key(key),
+        _ => request.is_write() && span_of(request).contains_key(key),
+    })
 }
 
 /// Returns what it wrote, if it is told what it should be on these rows, and its writes are among those of its timestamp.
