@@ -128,6 +128,22 @@ impl Group {
         Ok(())
     }
 
+    /// That no node has ended by itself.
+    pub(super) async fn check_alive(&mut self) -> Result<(), String> {
+        for id in IDS {
+            let Some(node) = self.running.get_mut(&id) else {
+                continue;
+            };
+            if node.has_ended()?
+                && let Some(node) = self.running.remove(&id)
+            {
+                let ended = node.ended().await?;
+                return Err(format!("node {id} has ended by itself: {ended:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Kills a node.
     pub(super) async fn kill(&mut self, id: NodeId) -> Result<(), String> {
         self.paused.remove(&id);

@@ -31,6 +31,7 @@ pub(super) async fn make(
     let mut troubles = Troubles::default();
     while !are_done.get() {
         sleep(Duration::from_millis(choices.below(500) as u64)).await;
+        group.check_alive().await?;
         let any = choices.of(&IDS);
         let victim = match choices.one_in(2) {
             true => group.leader().await.unwrap_or(any),
