@@ -23,16 +23,10 @@ pub(crate) struct Confirmations {
     /// For how long rounds are repeated that too few answer.
     patience: Duration,
     /// A push or a swap happens under it.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Vec<Read>>,
     changed: Notify,
-    /// Whether it is closed, for those whose round was made and who wait for what was committed.
+    /// Whether it is closed; also for those whose round was made, and who wait for what was committed.
     closed: watch::Sender<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    reads: Vec<Read>,
-    is_closed: bool,
 }
 
 type Read = oneshot::Sender<Result<(), Error>>;
@@ -53,8 +47,8 @@ impl Confirmations {
         let (tell, told) = oneshot::channel();
         {
             let mut waiting = self.waiting.lock();
-            if !waiting.is_closed {
-                waiting.reads.push(tell);
+            if !self.is_closed() {
+                waiting.push(tell);
             }
         }
         self.changed.notify_one();
@@ -63,14 +57,15 @@ impl Confirmations {
 
     /// Begins no more rounds. Who has joined one that has not begun fails.
     pub(crate) fn close(&self) {
-        let reads = {
-            let mut waiting = self.waiting.lock();
-            waiting.is_closed = true;
-            mem::take(&mut waiting.reads)
-        };
-        drop(reads);
+        // First: who joins from now on sees it, and all who have not seen it are among those who wait.
         self.closed.send_replace(true);
+        let reads = mem::take(&mut *self.waiting.lock());
+        drop(reads);
         self.changed.notify_one();
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Makes one round after the other, as long as somebody joins, until it is closed.
@@ -78,13 +73,10 @@ impl Confirmations {
         loop {
             self.changed.notified().await;
             loop {
-                let reads = {
-                    let mut waiting = self.waiting.lock();
-                    if waiting.is_closed {
-                        return;
-                    }
-                    mem::take(&mut waiting.reads)
-                };
+                if self.is_closed() {
+                    return;
+                }
+                let reads = mem::take(&mut *self.waiting.lock());
                 if reads.is_empty() {
                     break;
                 }
@@ -107,7 +99,7 @@ impl Confirmations {
                 // Nobody has another leader, but too few have answered in time: ask again for those who still wait.
                 Err(RaftError::APIError(CheckIsLeaderError::QuorumNotEnough(_))) => {
                     reads.retain(|read| !read.is_closed());
-                    let is_over = self.waiting.lock().is_closed || Instant::now() >= give_up;
+                    let is_over = self.is_closed() || Instant::now() >= give_up;
                     if reads.is_empty() || is_over {
                         break Err(NO_LEADER);
                     }

@@ -42,11 +42,12 @@ pub(crate) async fn serve<L: Latches>(
 ///    [`check_requests`], [`assign_timestamp`].
 /// 2. Find the ranges that have its keys, and declare what it will touch: `route`, [`declare`].
 /// 3. Latch, range by range: [`latch`]. All that follows, up to the release, happens under the
-///    latches of all ranges. If one of them has been split meanwhile, begin again at 2.
+///    latches of all ranges. If one of them has been split meanwhile, begin again at 2. If the store is one of
+///    several replicas, wait until it is known that it may still serve: [`confirm`].
 /// 4. Push the timestamp above what others have read of the keys that it writes: [`push`].
 /// 5. Evaluate on a snapshot of the engine, above the newest versions of those keys: [`pin`],
 ///    [`evaluate_above_newest`].
-/// 6. If there is something to write, propose it. From here on the latches belong to the proposal,
+/// 6. Have a ceiling remembered that covers the timestamp: [`Shared::cover`]. If there is something to write, propose it. From here on the latches belong to the proposal,
 ///    which ends the same way whether or not the caller is still there: [`propose`].
 /// 7. Record in the timestamp caches what was read, and then release: [`Held::record_and_release`],
 ///    which the proposal calls once it is applied, or we if nothing was proposed.
